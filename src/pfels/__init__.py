@@ -1,0 +1,35 @@
+"""Private federated learning over the air.
+
+>>> import pfels
+>>> result = pfels.run(pfels.load_config("demo", {"rounds": 10}))
+>>> sorted(result.summary)[:3]
+['accuracy', 'airtime_s', 'dimension']
+"""
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pfels.comparison import compare
+    from pfels.config import Config, load_config
+    from pfels.experiment import Result, run
+
+__version__ = version("pfels")
+__all__ = ["Config", "Result", "compare", "load_config", "run"]
+
+_HOME = {
+    "Config": "pfels.config",
+    "load_config": "pfels.config",
+    "Result": "pfels.experiment",
+    "run": "pfels.experiment",
+    "compare": "pfels.comparison",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when they are first used, so that `pfels --help` need not wait for PyTorch."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'pfels' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,218 @@
+"""The one validated, frozen description of an experiment."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pfels.errors import InputError
+from pfels.schemes import SCHEMES
+from pfels.wording import explain, nearest, to_toml, unknown_key
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Data(_Table):
+    """Which examples there are and how they are spread over the devices."""
+
+    name: Literal["digits", "file"] = "digits"
+    path: str | None = None
+    devices: Count = 1000
+    per_device: Count | None = None
+    partition: Literal["iid", "dirichlet", "writer"] = "iid"
+    alpha: Positive = 0.5
+
+
+class Model(_Table):
+    """The network every device trains."""
+
+    name: Literal["mlp", "cnn"] = "mlp"
+    hidden: Count = 64
+
+
+class Training(_Table):
+    """Local training on a device; clip is the paper's C₁, so an update is clipped to ητC₁."""
+
+    learning_rate: Positive = 0.05
+    local_epochs: Count = 5
+    batch_size: Count = 50
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    clip: Positive = 1.0
+
+    @property
+    def update_bound(self) -> float:
+        """The norm ητC₁ to which every update is clipped (Lemma 2)."""
+        return self.learning_rate * self.local_epochs * self.clip
+
+
+class Cohort(_Table):
+    """Who takes part in a round: exactly `size` devices, or each with probability size/devices."""
+
+    size: Count = 32
+    sampling: Literal["without-replacement", "poisson"] = "without-replacement"
+
+
+class Channel(_Table):
+    """The uplink: fading law, receiver noise, power budgets as signal-to-noise ratios, and the spectrum."""
+
+    gain_mean: Positive = 0.02
+    gain_min: Positive = 0.0001
+    gain_max: Positive = 0.1
+    noise_std: Positive = 1.0
+    snr_min_db: float = Field(default=2.0, allow_inf_nan=False)
+    snr_max_db: float = Field(default=15.0, allow_inf_nan=False)
+    snr_scale: Literal["linear", "db"] = "linear"
+    subcarriers: Count = 3300
+    slot_ms: Positive = 10.0
+
+
+class Compression(_Table):
+    """The share p = k/d of coordinates that is sent."""
+
+    ratio: float = Field(default=0.3, gt=0, le=1)
+
+
+class Privacy(_Table):
+    """The paper's per-round claim; delta defaults to one over the number of devices."""
+
+    epsilon: Positive = 1.5
+    delta: float | None = Field(default=None, gt=0, lt=1)
+
+
+class Run(_Table):
+    """How the work is carried out; none of these changes what is learned, except that an engine may round otherwise."""
+
+    eval_every: Count = 10
+    checkpoint_every: Count = 25
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
+    engine: Literal["batched"] = "batched"
+    workers: int = Field(default=0, ge=0)
+
+
+class Config(_Table):
+    """One experiment. The same config gives the same result to the bit."""
+
+    scheme: str = "pfels"
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    rounds: Count = 300
+    data: Data = Data()
+    model: Model = Model()
+    training: Training = Training()
+    cohort: Cohort = Cohort()
+    channel: Channel = Channel()
+    compression: Compression = Compression()
+    privacy: Privacy = Privacy()
+    run: Run = Run()
+
+    @property
+    def delta(self) -> float:
+        """The δ of every privacy figure: the one that is set, or 1/N."""
+        return 1 / self.data.devices if self.privacy.delta is None else self.privacy.delta
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Config":
+        channel, devices = self.channel, self.data.devices
+        if self.scheme not in SCHEMES:
+            raise ValueError(f"scheme = {self.scheme!r}: unknown scheme{nearest(self.scheme, SCHEMES)}")
+        if self.cohort.size > devices:
+            raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}")
+        if not channel.gain_min <= channel.gain_max:
+            raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")
+        if not channel.snr_min_db <= channel.snr_max_db:
+            raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
+        if self.data.name == "file" and self.data.path is None:
+            raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
+        if 1.25 * self.cohort.size / (devices * self.delta) <= 1:
+            bound = 1.25 * self.cohort.size / devices
+            raise ValueError(f"privacy.delta = {self.delta:g}: must be below 1.25·r/N = {bound:g} (Theorem 3)")
+        return self
+
+    def flat(self) -> dict[str, Any]:
+        """Every set key with its value, as `table.key`, in the order of the tree."""
+        tree = self.model_dump(exclude_none=True)
+        tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
+        inner = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
+        return {key: value for key, value in tree.items() if key not in tables} | inner
+
+    def to_toml(self) -> str:
+        """The whole config as TOML that `load_config` reads back."""
+        return to_toml(self.model_dump(exclude_none=True))
+
+
+def presets() -> list[str]:
+    """The names of the presets that ship with the package."""
+    return sorted(
+        p.name.removesuffix(".toml") for p in resources.files("pfels.presets").iterdir() if p.name[-5:] == ".toml"
+    )
+
+
+def load_config(preset_or_path: str | Path = "demo", overrides: Mapping[str, Any] | Iterable[str] = ()) -> Config:
+    """The config of a preset or a TOML file with overrides on top: a mapping of `table.key`, or `key=value` strings."""
+    tree = _read(preset_or_path)
+    pairs = overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides)
+    for key, value in pairs:
+        table, _, leaf = key.rpartition(".")
+        at = tree.setdefault(table, {}) if table else tree
+        if not isinstance(at, dict):
+            raise InputError(unknown_key(key, Config))
+        at[leaf] = value
+    return validate(tree)
+
+
+def validate(tree: Mapping[str, Any]) -> Config:
+    """The config that a nested mapping describes, or an InputError that names the first thing wrong with it."""
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(explain(error.errors()[0], Config)) from None
+
+
+def differing_keys(a: Config, b: Config) -> list[str]:
+    """The keys in which two configs differ, leaving out those that cannot change a result."""
+    neutral = {"run.workers", "run.checkpoint_every"}
+    left, right = a.flat(), b.flat()
+    return [key for key in {**left, **right} if key not in neutral and left.get(key) != right.get(key)]
+
+
+def _read(preset_or_path: str | Path) -> dict[str, Any]:
+    name = str(preset_or_path)
+    if name in presets():
+        text = resources.files("pfels.presets").joinpath(f"{name}.toml").read_text("utf-8")
+    else:
+        path = Path(name)
+        if not path.is_file():
+            raise InputError(
+                f"{name}: neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
+            )
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{name}: cannot be read ({error})") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{name}: not valid TOML ({error})") from None
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """The key and the value of a `table.key=value` string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"{text}: an override reads table.key=value, such as compression.ratio=0.1")
+    return key.strip(), parse_value(value.strip())
+
+
+def parse_value(text: str) -> Any:
+    """A TOML value, or the text itself where it is none (so that names need no quotes)."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except tomllib.TOMLDecodeError:
+        return text

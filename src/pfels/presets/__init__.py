@@ -1,0 +1,1 @@
+"""Presets: short differences from the defaults in `pfels.config`."""

@@ -1,0 +1,58 @@
+"""Every random draw of an experiment, addressed by (seed, purpose, round, device).
+
+Philox is a counter-based generator: its key and counter are an address space, not a state. The seed and the
+purpose form the key, the round and the device the upper half of the counter, so each address has a stream of
+2**128 blocks of its own, and no draw depends on the order of work, on the number of workers or on a restart.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 1024
+
+
+class Purpose(IntEnum):
+    """What a stream is for. The numbers are part of every result: append, never renumber."""
+
+    PARTITION = 1
+    MODEL = 2
+    COHORT = 3
+    MASK = 4
+    POWER = 5
+    GAIN = 6
+    PHASE = 7
+    BATCHES = 8
+    CHANNEL_NOISE = 9
+    DEVICE_NOISE = 10
+
+
+def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:
+    """The generator at one address of the seed tree."""
+    key = np.array([seed, purpose], dtype=np.uint64)
+    counter = np.array([0, 0, device, round], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def scalars(
+    draw: Callable[[np.random.Generator, int], NDArray[np.float64]],
+    seed: int,
+    purpose: Purpose,
+    *,
+    devices: NDArray[np.int64],
+    round: int = 0,
+) -> NDArray[np.float64]:
+    """One number for each of `devices`, each a function of (seed, purpose, round, device) alone.
+
+    Neighbours share a stream: device i takes the (i mod 1024)-th number of the stream addressed by the first
+    device of its block. One generator then serves a cohort out of a thousand devices, and a cohort out of a
+    million touches only the blocks it falls in.
+    """
+    numbers = np.empty(len(devices))
+    for first in np.unique(devices // BLOCK) * BLOCK:
+        inside = (devices >= first) & (devices < first + BLOCK)
+        block = draw(generator(seed, purpose, round=round, device=int(first)), BLOCK)
+        numbers[inside] = block[devices[inside] - first]
+    return numbers

@@ -1,0 +1,62 @@
+"""The wireless uplink. Drawing a channel is one thing, sending through it another.
+
+Signals are real vectors, one model coordinate to a subcarrier, in units in which the receiver's noise has
+standard deviation σ₀ on every used subcarrier. Gains are complex, h = |h|e^{jφ}, flat over the subcarriers of
+a device and constant within a round.
+"""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pfels.cohort import Ids
+from pfels.seeding import Purpose, scalars
+
+Gains = NDArray[np.complex128]
+Reals = NDArray[np.float64]
+
+
+def draw_gains(*, seed: int, round: int, devices: Ids, mean: float, low: float, high: float) -> Gains:
+    """The complex gain of every device in this round: |h| exponential, limited to [low, high]; φ uniform."""
+    magnitudes = scalars(lambda g, n: g.exponential(mean, n), seed, Purpose.GAIN, devices=devices, round=round)
+    phases = scalars(lambda g, n: g.uniform(0, 2 * math.pi, n), seed, Purpose.PHASE, devices=devices, round=round)
+    gains: Gains = np.clip(magnitudes, low, high) * np.exp(1j * phases)
+    return gains
+
+
+def draw_powers(
+    *, seed: int, devices: Ids, dimension: int, noise_std: float, low_db: float, high_db: float, scale: str
+) -> Reals:
+    """The power limit Pᵢ = SNRᵢ·d·σ₀² of every device, the same in all rounds; SNRᵢ uniform in dB or as a ratio."""
+    u = scalars(lambda g, n: g.uniform(size=n), seed, Purpose.POWER, devices=devices)
+    if scale == "db":
+        snr = 10 ** ((low_db + u * (high_db - low_db)) / 10)
+    else:
+        low, high = 10 ** (low_db / 10), 10 ** (high_db / 10)
+        snr = low + u * (high - low)
+    return snr * dimension * noise_std**2
+
+
+def phase_correction(gains: Gains) -> Gains:
+    """The factor e^{-jφ} with which a device undoes its channel's phase before it sends."""
+    correction: Gains = np.exp(-1j * np.angle(gains))
+    return correction
+
+
+def superpose(signals: Tensor, gains: Gains, *, correction: Gains) -> Tensor:
+    """What the air makes of the rows sent at once: Σᵢ Re(hᵢ e^{-jφᵢ}) xᵢ, without the receiver's noise (eq. (7))."""
+    weights = torch.from_numpy((gains * correction).real).to(signals)
+    return weights @ signals
+
+
+def receiver_noise(generator: np.random.Generator, *, width: int, std: float) -> Tensor:
+    """z ~ N(0, σ₀²I) over the `width` subcarriers in use."""
+    return torch.from_numpy(generator.standard_normal(width, dtype=np.float32)).mul_(std)
+
+
+def slots(subcarriers_used: int, *, subcarriers: int) -> int:
+    """The time slots that carry so many symbols, K to a slot."""
+    return -(-subcarriers_used // subcarriers)

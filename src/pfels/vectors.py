@@ -1,0 +1,32 @@
+"""Parameters as one flat vector, norms, and clipping that is exact at the bound and safe at zero."""
+
+import torch
+from torch import Tensor
+
+# Clipping aims this much below the bound, so that float32 rounding anywhere on the way to the receiver (a few
+# parts in 1e7) can never lift a transmission above its sensitivity.
+_ROUNDING_MARGIN = 1e-6
+
+
+def norms(rows: Tensor) -> Tensor:
+    """The Euclidean norm of every row, accumulated in double precision."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)
+    return lengths
+
+
+def clip(rows: Tensor, *, bound: float) -> Tensor:
+    """Every row scaled down, in place, to a norm of at most `bound`; shorter rows keep every bit."""
+    lengths = norms(rows)
+    aim = bound * (1 - _ROUNDING_MARGIN)
+    if bool((lengths > aim).any()):
+        scale = torch.where(lengths > aim, aim / lengths.clamp(min=torch.finfo(torch.float64).tiny), 1.0)
+        rows.mul_(scale.to(rows.dtype).unsqueeze(-1))
+    return rows
+
+
+def silence_non_finite(rows: Tensor) -> Tensor:
+    """A mask of the rows that are finite; the others are set to zero in place, as if never sent."""
+    finite = torch.isfinite(norms(rows))
+    if not bool(finite.all()):
+        rows[~finite] = 0.0
+    return finite

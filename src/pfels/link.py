@@ -1,0 +1,74 @@
+"""What a round settles before anyone trains, and what is counted while it is played."""
+
+import math
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from pfels.channel import Gains, Reals
+from pfels.cohort import Ids
+from pfels.power import energy, expected_energy
+from pfels.privacy import RoundEvent
+from pfels.training import LocalUpdates
+
+
+@dataclass(frozen=True)
+class Air:
+    """Transmission at once on one channel: gains and power limits of the cohort, the level β at which all arrive,
+    the limit that set it, the norm bound of what is sent before scaling, and the share k/d of coordinates sent."""
+
+    gains: Gains
+    powers: Reals
+    beta: float
+    limit: str
+    bound: float
+    share: float
+
+    @property
+    def energy_bounds(self) -> Reals:
+        """The most that E‖xᵢ‖² can be, for each member of the cohort."""
+        return expected_energy(self.gains, beta=self.beta, bound=self.bound, share=self.share)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Who takes part in a round, what it releases, and how many symbols it puts on the air.
+
+    `air` is absent where every device has an ideal link of its own. `claimed_epsilon` is the paper's per-round ε
+    where the scheme makes that claim.
+    """
+
+    cohort: Ids
+    event: RoundEvent
+    subcarriers: int
+    claimed_epsilon: float | None
+    air: Air | None
+
+    @property
+    def on_air(self) -> Air:
+        """The air, of a scheme that uses it."""
+        assert self.air is not None, "this scheme does not transmit over the air"
+        return self.air
+
+
+@dataclass
+class Tally:
+    """What is counted while a round is played: losses, devices that diverged, and the energy of each transmission."""
+
+    losses: list[float] = field(default_factory=list)
+    energies: list[float] = field(default_factory=list)
+    silent: int = 0
+
+    def learned(self, part: LocalUpdates, finite: Tensor) -> None:
+        """Note the losses of the devices whose training stayed finite, and count the others."""
+        self.losses += part.losses[finite.cpu().numpy()].tolist()
+        self.silent += int((~finite).sum())
+
+    def sent(self, signals: Tensor) -> None:
+        """Note the energy of each transmission."""
+        self.energies += energy(signals).tolist()
+
+    @property
+    def mean_loss(self) -> float | None:
+        """The mean training loss over the devices that sent something finite."""
+        return math.fsum(self.losses) / len(self.losses) if self.losses else None

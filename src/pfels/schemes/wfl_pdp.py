@@ -1,0 +1,17 @@
+"""WFL-PDP: WFL-P held to the privacy limit as well (eq. (37))."""
+
+from pfels.link import Air, Link
+from pfels.power import align
+from pfels.schemes.wfl_p import play
+from pfels.system import System
+
+__all__ = ["play", "prepare"]
+
+
+def prepare(system: System, t: int) -> Link:
+    """Who takes part in round t, and at what level β."""
+    cohort = system.cohort(t)
+    h, P = system.gains(t, cohort), system.powers(cohort)
+    beta, limit = align(h, P, bound=system.bound, share=1.0, privacy_limit=system.privacy_limit)  # eq. (37)
+    air = Air(h, P, beta, limit, bound=system.bound, share=1.0)
+    return system.air_link(cohort, air, width=system.dimension, claimed=True)

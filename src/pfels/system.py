@@ -1,0 +1,142 @@
+"""The stages bound to one experiment's constants: all that a scheme may use in a round."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from pfels import channel, cohort, sparsify
+from pfels.channel import Gains, Reals
+from pfels.cohort import Ids
+from pfels.link import Air, Link, Tally
+from pfels.privacy import RoundEvent, Sampling, c2
+from pfels.seeding import Purpose, generator
+from pfels.training import LocalTraining, LocalUpdates
+from pfels.vectors import silence_non_finite
+
+
+@dataclass(frozen=True)
+class GainLaw:
+    """|h| is exponential with this mean, limited to [low, high]."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class SnrLaw:
+    """Pᵢ/(dσ₀²) is uniform between the two, on the linear scale or in dB."""
+
+    low_db: float
+    high_db: float
+    scale: str
+
+
+@dataclass(frozen=True)
+class System:
+    """N devices, a cohort of r a round, d parameters of which k are sent, updates bounded by ητC₁, and a channel.
+
+    `training` is absent where only the link is simulated: the channel, the powers and β need no model.
+    """
+
+    seed: int
+    devices: int
+    cohort_size: int
+    sampling: Sampling
+    dimension: int
+    ratio: float
+    bound: float
+    epsilon: float
+    delta: float
+    noise_std: float
+    gain_law: GainLaw
+    snr_law: SnrLaw
+    training: LocalTraining | None = None
+    workers: int = 1
+
+    @property
+    def kept(self) -> int:
+        """k."""
+        return sparsify.kept_count(self.dimension, self.ratio)
+
+    @property
+    def privacy_limit(self) -> float:
+        """The β at which the paper's per-round claim is just ε: ε/C₂ (Thm 3)."""
+        return self.epsilon / c2(
+            bound=self.bound, noise_std=self.noise_std, delta=self.delta, devices=self.devices, cohort=self.cohort_size
+        )
+
+    def cohort(self, t: int) -> Ids:
+        """The devices drawn for round t."""
+        draw = generator(self.seed, Purpose.COHORT, round=t)
+        return cohort.sample(draw, devices=self.devices, size=self.cohort_size, sampling=self.sampling.value)
+
+    def gains(self, t: int, devices: Ids) -> Gains:
+        """The complex channel of each device in round t."""
+        law = self.gain_law
+        return channel.draw_gains(seed=self.seed, round=t, devices=devices, mean=law.mean, low=law.low, high=law.high)
+
+    def powers(self, devices: Ids) -> Reals:
+        """The power limit of each device."""
+        law = self.snr_law
+        return channel.draw_powers(
+            seed=self.seed, devices=devices, dimension=self.dimension, noise_std=self.noise_std,
+            low_db=law.low_db, high_db=law.high_db, scale=law.scale,
+        )  # fmt: skip
+
+    def rand_k(self, t: int) -> Tensor:
+        """The shared index set of round t."""
+        return sparsify.rand_k(generator(self.seed, Purpose.MASK, round=t), dimension=self.dimension, kept=self.kept)
+
+    def receiver_noise(self, t: int, width: int) -> Tensor:
+        """The receiver's noise of round t over the subcarriers in use."""
+        return channel.receiver_noise(
+            generator(self.seed, Purpose.CHANNEL_NOISE, round=t), width=width, std=self.noise_std
+        )
+
+    def device_noise(self, t: int, device: int, *, std: float) -> Tensor:
+        """The noise that one device adds to its own update in round t."""
+        draw = generator(self.seed, Purpose.DEVICE_NOISE, round=t, device=device)
+        return channel.receiver_noise(draw, width=self.dimension, std=std)
+
+    def local_updates(self, theta: Tensor, t: int, devices: Ids, tally: Tally) -> Iterator[LocalUpdates]:
+        """What each device learns from θ in round t, in chunks in cohort order; a diverged device's update is zero."""
+        assert self.training is not None, "this system simulates the link only"
+
+        def orders(device: int) -> np.random.Generator:
+            return generator(self.seed, Purpose.BATCHES, round=t, device=device)
+
+        for part in self.training.cohort(theta, devices.tolist(), orders, workers=self.workers):
+            tally.learned(part, silence_non_finite(part.updates))
+            yield part
+
+    def link(
+        self,
+        cohort: Ids,
+        *,
+        subcarriers: int,
+        noise_multiplier: float,
+        alone: float | None = None,
+        cohort_dependent: bool,
+        claimed: bool,
+        air: Air | None = None,
+    ) -> Link:
+        """What this system settles with a cohort. `alone` is the noise multiplier of what the server sees of a
+        single device, where that is not the noise multiplier of the sum."""
+        event = RoundEvent(
+            noise_multiplier=noise_multiplier,
+            server_noise_multiplier=noise_multiplier if alone is None else alone,
+            devices=self.devices,
+            cohort_size=self.cohort_size,
+            sampling=self.sampling,
+            participants=tuple(cohort.tolist()),
+            cohort_dependent=cohort_dependent,
+        )
+        return Link(cohort, event, subcarriers, self.epsilon if claimed else None, air)
+
+    def air_link(self, cohort: Ids, air: Air, *, width: int, claimed: bool) -> Link:
+        """The link of a cohort whose signals add up on `width` subcarriers, at a level that depends on who they are."""
+        z = self.noise_std / (air.beta * air.bound)
+        return self.link(cohort, subcarriers=width, noise_multiplier=z, cohort_dependent=True, claimed=claimed, air=air)

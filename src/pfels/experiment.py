@@ -1,0 +1,160 @@
+"""The round loop: from a config to a finished run, with resume."""
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pfels.assembly import Experiment, build
+from pfels.config import Config
+from pfels.errors import InputError
+from pfels.ledger import Ledger
+from pfels.link import Tally
+from pfels.seeding import Purpose, generator
+from pfels.store import Checkpoint, LogMark, RunDirectory, check
+from pfels.training import evaluate
+
+Progress = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: its summary, a record a round, and the final model as one flat vector."""
+
+    summary: dict[str, Any]
+    records: list[dict[str, Any]]
+    parameters: Tensor
+
+
+def run(
+    config: Config,
+    out: str | Path | None = None,
+    *,
+    resume: bool = False,
+    workers: int | None = None,
+    progress: Progress = lambda record: None,
+) -> Result:
+    """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
+
+    `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
+    checkpoint at the last whole round before KeyboardInterrupt goes on to the caller.
+    """
+    if out is None:
+        with _one_thread_each():
+            return _play(build(config, workers=workers), None, None, progress)
+    directory = RunDirectory(Path(out), config)
+    if check(directory.path, config) and (summary := directory.summary) is not None:
+        checkpoint = directory.checkpoint()
+        if checkpoint is None:
+            raise InputError(f"{directory.path}: finished, but its checkpoint is gone; delete it and start again")
+        return Result(summary, directory.records(), checkpoint.tensors["theta"])
+    experiment = build(config, workers=workers)
+    with _one_thread_each(), directory.opened(resume=resume, environment=environment()) as checkpoint:
+        return _play(experiment, directory, checkpoint, progress)
+
+
+@dataclass(frozen=True)
+class _State:
+    """Where a run stands after so many rounds. One is replaced by the next in a single assignment."""
+
+    round: int
+    theta: Tensor
+    ledger: Ledger
+    mark: LogMark
+
+    def checkpoint(self) -> Checkpoint:
+        tensors = {"theta": self.theta, **self.ledger.tensors()}
+        return Checkpoint(self.round, tensors, self.ledger.totals(), self.mark)
+
+
+def _play(
+    experiment: Experiment, directory: RunDirectory | None, checkpoint: Checkpoint | None, progress: Progress
+) -> Result:
+    config, records = experiment.config, []
+    if checkpoint is None:
+        theta = experiment.network.initial(generator(config.seed, Purpose.MODEL))
+        state = _State(0, theta, Ledger.empty(devices=config.data.devices), LogMark())
+    else:
+        ledger = Ledger.restore(checkpoint.tensors, checkpoint.totals, devices=config.data.devices)
+        state = _State(checkpoint.round, checkpoint.tensors["theta"], ledger, checkpoint.mark)
+    began = time.perf_counter() - (directory.seconds if directory else 0.0)
+
+    def save() -> None:
+        if directory is not None:
+            directory.save(state.checkpoint(), seconds=time.perf_counter() - began)
+
+    try:
+        while state.round < config.rounds:
+            theta, ledger, record = _round(experiment, state)
+            mark = directory.append(record, state.mark) if directory else state.mark
+            state = _State(state.round + 1, theta, ledger, mark)
+            records.append(record)
+            if state.round % config.run.checkpoint_every == 0 and state.round < config.rounds:
+                save()
+            progress(record)
+    except KeyboardInterrupt:
+        save()
+        raise
+    save()
+    accuracy, loss = _evaluate(experiment, state.theta)
+    summary = {
+        "scheme": config.scheme,
+        "seed": config.seed,
+        "rounds": config.rounds,
+        "dimension": experiment.network.dimension,
+        "accuracy": accuracy,
+        "loss": loss,
+        **state.ledger.summary(experiment.system, slot_s=config.channel.slot_ms / 1000),
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+    if directory is not None:
+        directory.finish(summary)
+        records = directory.records()
+    return Result(summary, records, state.theta)
+
+
+def _round(experiment: Experiment, state: _State) -> tuple[Tensor, Ledger, dict[str, Any]]:
+    """The model, the ledger and the record after one more round."""
+    config, t, tally = experiment.config, state.round, Tally()
+    link = experiment.scheme.prepare(experiment.system, t)
+    theta = state.theta + experiment.scheme.play(experiment.system, link, state.theta, t, tally)  # Alg. 2, line 16
+    slots = -(-link.subcarriers // config.channel.subcarriers)
+    ledger = state.ledger.after(link, tally, slots=slots)
+    record = ledger.record(t, link, tally, system=experiment.system)
+    if (t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds:
+        record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta)
+    return theta, ledger, record
+
+
+def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float]:
+    return evaluate(experiment.network, theta, experiment.dataset.x_test, experiment.dataset.y_test)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """One intra-op thread: parallel work is cut by us, along fixed lines, so that its size never changes a bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def environment() -> dict[str, Any]:
+    """The versions and the machine that a run was made with."""
+    packages = ("pfels", "torch", "numpy", "scipy", "dp-accounting")
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": len(os.sched_getaffinity(0)),
+        "versions": {name: version(name) for name in packages},
+    }

@@ -1,0 +1,168 @@
+"""What a run has used up: energy, spectrum, airtime and privacy; a record for each round, totals for the run."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from pfels import privacy
+from pfels.accountant import ServerLedger, exact_per_round, outsider_loss
+from pfels.link import Link, Tally
+from pfels.system import System
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Running totals. Energies are None for schemes with ideal links, which the paper gives no energy.
+
+    `energy` is Σ‖xᵢ‖² as transmitted; `energy_bound` is what it would be with every update at its norm bound, in
+    expectation over the index sets, which is the figure in the paper's tables.
+    """
+
+    server: ServerLedger
+    noise_multipliers: Mapping[float, int]
+    energy: float | None = None
+    energy_bound: float | None = None
+    subcarriers: int = 0
+    slots: int = 0
+    silent: int = 0
+    privacy_limited_rounds: int = 0
+    cohort_dependent: bool = False
+    claimed_epsilon: float | None = None
+
+    @classmethod
+    def empty(cls, *, devices: int) -> Self:
+        """The ledger before the first round."""
+        return cls(ServerLedger.empty(devices=devices), {})
+
+    def after(self, link: Link, tally: Tally, *, slots: int) -> Self:
+        """The ledger after one more round; this one stays as it is."""
+        multipliers = Counter(self.noise_multipliers)
+        if link.event.participants:
+            multipliers[link.event.noise_multiplier] += 1
+        return replace(
+            self,
+            server=self.server.after(link.event),
+            noise_multipliers=multipliers,
+            energy=None if link.air is None else (self.energy or 0.0) + math.fsum(tally.energies),
+            energy_bound=None if link.air is None else (self.energy_bound or 0.0) + math.fsum(link.air.energy_bounds),
+            subcarriers=self.subcarriers + link.subcarriers,
+            slots=self.slots + slots,
+            silent=self.silent + tally.silent,
+            privacy_limited_rounds=self.privacy_limited_rounds + (link.air is not None and link.air.limit == "privacy"),
+            cohort_dependent=self.cohort_dependent or link.event.cohort_dependent,
+            claimed_epsilon=link.claimed_epsilon,
+        )
+
+    def record(self, t: int, link: Link, tally: Tally, *, system: System) -> dict[str, Any]:
+        """Round t as a line of `rounds.jsonl`; this ledger is the one after the round.
+
+        `privacy.server` is the worst device's loss up to and with this round. An outsider's loss is composed over
+        the whole run and stands in its summary.
+        """
+        air, cohort = link.air, link.cohort.tolist()
+        beta = air.beta if air is not None and math.isfinite(air.beta) else None
+        return {
+            "round": t,
+            "cohort": cohort,
+            "participants": len(cohort) - tally.silent,
+            "silent": tally.silent,
+            "beta": beta,
+            "limit": None if beta is None or air is None else air.limit,
+            "noise_multiplier": link.event.noise_multiplier if cohort else None,
+            "energy": math.fsum(tally.energies) if air is not None else None,
+            "energy_bound": math.fsum(air.energy_bounds) if air is not None else None,
+            "device_energy": tally.energies if air is not None else None,
+            "subcarriers": link.subcarriers,
+            "train_loss": tally.mean_loss,
+            "test_accuracy": None,
+            "test_loss": None,
+            "privacy": {
+                "claimed": _claimed(link.claimed_epsilon, system),
+                "exact_per_round": _exact_round(link, system),
+                "server": _short(self.server.worst(delta=system.delta)),
+            },
+        }
+
+    def summary(self, system: System, *, slot_s: float) -> dict[str, Any]:
+        """The totals of a finished run, with every privacy figure."""
+        claimed = _claimed(self.claimed_epsilon, system)
+        outsider = outsider_loss(
+            self.noise_multipliers, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
+            delta=system.delta, cohort_dependent=self.cohort_dependent,
+        )  # fmt: skip
+        return {
+            "energy": self.energy,
+            "energy_bound": self.energy_bound,
+            "subcarriers": self.subcarriers,
+            "airtime_s": self.slots * slot_s,
+            "silent": self.silent,
+            "privacy_limited_rounds": self.privacy_limited_rounds,
+            "privacy": {
+                "noise_multiplier_min": min(self.noise_multipliers, default=None),
+                "claimed_epsilon": claimed["epsilon"],
+                "claimed_valid": claimed["valid"],
+                "claimed": claimed,
+                "server": self.server.worst(delta=system.delta).as_dict()
+                | {"distribution": self.server.distribution(delta=system.delta)},
+                "outsider": outsider.as_dict(),
+            },
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The arrays of the ledger, for a checkpoint."""
+        values = sorted(self.noise_multipliers)
+        return {
+            "server.ids": torch.from_numpy(self.server.ids),
+            "server.mu_squared": torch.from_numpy(self.server.mu_squared),
+            "server.participations": torch.from_numpy(self.server.participations),
+            "noise_multipliers": torch.tensor(values, dtype=torch.float64),
+            "noise_multiplier_rounds": torch.tensor([self.noise_multipliers[v] for v in values], dtype=torch.int64),
+        }
+
+    def totals(self) -> dict[str, Any]:
+        """The plain numbers of the ledger, for a checkpoint."""
+        arrays = ("server", "noise_multipliers")
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in arrays}
+
+    @classmethod
+    def restore(cls, tensors: Mapping[str, Tensor], totals: Mapping[str, Any], *, devices: int) -> Self:
+        """The ledger that a checkpoint holds."""
+        server = ServerLedger(
+            devices=devices,
+            ids=tensors["server.ids"].numpy(),
+            mu_squared=tensors["server.mu_squared"].numpy(),
+            participations=tensors["server.participations"].numpy(),
+        )
+        values, counts = tensors["noise_multipliers"].tolist(), tensors["noise_multiplier_rounds"].tolist()
+        return cls(server, dict(zip(values, counts, strict=True)), **totals)
+
+
+def _claimed(epsilon: float | None, system: System) -> dict[str, Any]:
+    """The paper's claim for a round, and whether its theorem covers it."""
+    valid = epsilon is not None and privacy.claim_is_valid(
+        epsilon=epsilon, delta=system.delta, devices=system.devices, cohort=system.cohort_size
+    )
+    below = privacy.claim_valid_below(devices=system.devices, cohort=system.cohort_size)
+    return {"epsilon": epsilon, "delta": system.delta, "valid": valid, "valid_below": below}
+
+
+def _exact_round(link: Link, system: System) -> dict[str, Any]:
+    """What the claim's own argument gives for this round when nothing is approximated."""
+    z = link.event.noise_multiplier
+    epsilon = (
+        exact_per_round(noise_multiplier=z, delta=system.delta, devices=system.devices, cohort=system.cohort_size)
+        if z > 0
+        else None
+    )
+    return {"epsilon": epsilon, "delta": system.delta}
+
+
+def _short(loss: privacy.Loss) -> dict[str, Any]:
+    figure = loss.as_dict()
+    keys = ("epsilon", "delta", "adversary", "neighbours", "participations")
+    return {key: figure.get(key) for key in keys}

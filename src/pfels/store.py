@@ -1,0 +1,232 @@
+"""The run directory: what a run leaves behind, written so that a kill at any moment loses no finished checkpoint.
+
+`config.toml` is written first and `summary.json` last. `rounds.jsonl` grows by a line a round. The checkpoint is
+one safetensors file that carries its own JSON, because one file can be replaced atomically and two cannot; it
+says how many bytes of `rounds.jsonl` belong to it, so whatever a kill left behind them is cut off on resume.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from pfels.config import Config, differing_keys, load_config
+from pfels.errors import InputError, RunError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class LogMark:
+    """How far `rounds.jsonl` belongs to a state: so many bytes, with this running hash."""
+
+    size: int = 0
+    sha256: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state after `round` rounds: tensors by name, totals as JSON values, and the log up to there."""
+
+    round: int
+    tensors: Mapping[str, Tensor]
+    totals: Mapping[str, Any]
+    mark: LogMark
+
+
+class RunDirectory:
+    """One run on disk, held by one process at a time."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self.path, self.config = path, config
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """The summary of a finished run."""
+        return read_json(self.path / "summary.json")
+
+    @contextmanager
+    def opened(self, *, resume: bool, environment: Mapping[str, Any]) -> Iterator[Checkpoint | None]:
+        """Claim the directory for a new run, or for the rest of an unfinished one, and give its checkpoint if any.
+
+        Nothing is written before the directory is known to be fit for it.
+        """
+        started = check(self.path, self.config)
+        if resume and not started:
+            raise InputError(f"{self.path}: nothing to resume; start it without --resume")
+        if started and not resume:
+            raise InputError(f"{self.path}: holds an unfinished run; add --resume, or choose another --out")
+        checkpoint = self.checkpoint() if started else None
+        with _writing(self.path, wrong_input=True):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    f"{self.path}: another process is running in it; wait, or choose another --out"
+                ) from None
+            with _writing(self.path, wrong_input=not started):
+                if not started:
+                    write_atomically(self.path / "config.toml", self.config.to_toml().encode())
+                write_atomically(self.path / "environment.json", to_json(environment))
+                (self.path / "rounds.jsonl").touch()
+                for leftover in self.path.glob(".*.partial"):
+                    leftover.unlink()
+            yield checkpoint
+        finally:
+            os.close(lock)
+
+    def append(self, record: Mapping[str, Any], mark: LogMark) -> LogMark:
+        """Add one round's record behind `mark`, cutting off whatever an interrupted process left there."""
+        line = json.dumps(record, allow_nan=False).encode() + b"\n"
+        with _writing(self.path), open(self.path / "rounds.jsonl", "r+b") as log:
+            log.seek(mark.size)
+            log.write(line)
+            log.truncate()
+        sha256 = mark.sha256.copy()
+        sha256.update(line)
+        return LogMark(mark.size + len(line), sha256)
+
+    def save(self, checkpoint: Checkpoint, *, seconds: float) -> None:
+        """Replace the checkpoint by a newer one. The time taken is kept apart, since it is never the same twice."""
+        about = {
+            "format": FORMAT,
+            "round": checkpoint.round,
+            "totals": checkpoint.totals,
+            "log_size": checkpoint.mark.size,
+            "log_sha256": checkpoint.mark.sha256.hexdigest(),
+        }
+        text = json.dumps(about, sort_keys=True, allow_nan=False)
+        metadata = {"pfels": text, "sha256": _digest(checkpoint.tensors, text)}
+        blob = safetensors.torch.save(dict(checkpoint.tensors), metadata)
+        with _writing(self.path):
+            with open(self.path / "rounds.jsonl", "rb") as log:
+                os.fsync(log.fileno())
+            write_atomically(self.path / "checkpoint.safetensors", blob)
+            write_atomically(self.path / "timing.json", to_json({"seconds": seconds}))
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary, which says that the run is finished."""
+        with _writing(self.path):
+            write_atomically(self.path / "summary.json", to_json(summary))
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken so far, over all the processes that worked on it."""
+        return float((read_json(self.path / "timing.json") or {"seconds": 0.0})["seconds"])
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of all rounds so far."""
+        with open(self.path / "rounds.jsonl", encoding="utf-8") as log:
+            return [json.loads(line) for line in log]
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The latest checkpoint, verified, or None where there is none yet."""
+        path = self.path / "checkpoint.safetensors"
+        if not path.exists():
+            return None
+        damaged = f"{path}: truncated or altered; restore it from a backup, or delete {self.path} and start again"
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            about = json.loads(metadata["pfels"])
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError):
+            raise InputError(damaged) from None
+        if metadata.get("sha256") != _digest(tensors, metadata["pfels"]):
+            raise InputError(damaged)
+        if about["format"] != FORMAT:
+            raise InputError(f"{path}: written in format {about['format']}; this version reads format {FORMAT}")
+        with _reading(self.path / "rounds.jsonl") as log:
+            mark = LogMark(about["log_size"], hashlib.sha256(log.read(about["log_size"])))
+        if mark.sha256.hexdigest() != about["log_sha256"]:
+            raise InputError(f"{self.path / 'rounds.jsonl'}: truncated or altered; it no longer fits the checkpoint")
+        return Checkpoint(about["round"], tensors, about["totals"], mark)
+
+
+def check(path: Path, config: Config) -> bool:
+    """Whether the directory already holds this run, begun or finished; an InputError if it holds anything else."""
+    kept = path / "config.toml"
+    if not path.exists():
+        return False
+    if not path.is_dir():
+        raise InputError(f"{path}: is a file; --out must be a directory")
+    if not kept.exists():
+        if any(path.iterdir()):
+            raise InputError(f"{path}: holds other files; --out must be new, empty, or a run of the same config")
+        return False
+    different = differing_keys(load_config(kept), config)
+    if different:
+        raise InputError(f"{path}: holds a run of another config, which differs in {', '.join(different)}")
+    return True
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object from disk, or None where there is no such file."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not readable as JSON ({error})") from None
+    return content
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file by `content` so that a reader, or a crash, meets the old one or the new one and nothing else."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def to_json(content: Mapping[str, Any]) -> bytes:
+    """Indented JSON that any parser reads: no NaN, no infinity."""
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _writing(path: Path, *, wrong_input: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if wrong_input:
+            raise InputError(f"{path}: cannot be written ({reason}); choose a writable --out") from None
+        raise RunError(
+            f"{path}: cannot be written ({reason}); the last checkpoint is intact: mend it and --resume"
+        ) from None
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None

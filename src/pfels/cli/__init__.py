@@ -1,0 +1,55 @@
+"""The `pfels` command. Each subcommand's file holds its words; what it does lives in the package."""
+
+import signal
+import sys
+
+import typer
+
+from pfels.cli import compare, run, sweep
+from pfels.cli.common import say
+from pfels.errors import GuardError, InputError, RunError
+
+app = typer.Typer(
+    name="pfels",
+    help="""Private federated learning over the air.
+
+Runs PFELS and the schemes it is compared with on real data over a simulated wireless channel, and prices each run
+in accuracy, privacy, energy and spectrum.
+
+Start with:  pfels compare demo --seeds 0,1,2 --jobs 2""",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("run")(run.command)
+app.command("compare")(compare.command)
+app.command("sweep")(sweep.command)
+
+
+def main() -> None:
+    """Run the command; every way to fail ends in one line on stderr and the exit code that goes with it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        code = _fail(error, 2)
+    except (RunError, GuardError) as error:
+        code = _fail(error, 1)
+    except KeyboardInterrupt:
+        say("interrupted; what was done is saved: --resume, or the same sweep or compare, goes on from there")
+        code = 130
+    except typer.Exit as error:
+        code = error.exit_code
+    except Exception as error:
+        # Typer's own usage errors carry a one-line message; their class has no public name in every version.
+        usage = getattr(error, "format_message", None)
+        if usage is None:
+            raise
+        code = _fail(usage(), 2)
+    sys.exit(code)
+
+
+def _fail(error: object, code: int) -> int:
+    say(f"error: {error}")
+    return code

@@ -1,0 +1,111 @@
+"""What the subcommands share: options, output, live progress."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from pfels.config import parse_override, presets
+from pfels.errors import InputError
+
+Preset = Annotated[str, typer.Argument(metavar="PRESET", help=f"A preset ({', '.join(presets())}) or a TOML file.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", metavar="KEY=VALUE", help="Change one setting, such as `-s compression.ratio=0.1`. Repeatable."
+    ),
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the run directories go.")]
+Seeds = Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs side by side. The results do not depend on it.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
+
+
+def say(message: str) -> None:
+    """A line for the person at the terminal, never on stdout."""
+    print(message, file=sys.stderr)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """The one JSON document of a command."""
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str, notes: Sequence[str] = ()
+) -> None:
+    """A table on stdout, with notes below it."""
+    table = Table(title=escape(title), title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console = Console()
+    console.print(table)
+    for note in notes:
+        console.print(escape(note), style="dim", highlight=False)
+
+
+def overrides(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """The -s options as keys and values."""
+    return dict(map(parse_override, pairs or []))
+
+
+def split_list(text: str, *, option: str) -> list[str]:
+    """The items of a comma-separated option."""
+    items = [item.strip() for item in text.split(",")]
+    if not all(items) or len(set(items)) < len(items):
+        raise InputError(f"{option} = {text!r}: must be distinct values separated by commas")
+    return items
+
+
+def seed_list(text: str) -> list[int]:
+    """The seeds of --seeds."""
+    items = split_list(text, option="--seeds")
+    if not all(item.isdecimal() for item in items):
+        raise InputError(f"--seeds = {text!r}: must be whole numbers from 0, separated by commas")
+    return [int(item) for item in items]
+
+
+def stem(preset: str) -> str:
+    """The name under which a preset's or a file's runs are kept."""
+    return Path(preset).stem
+
+
+def number(value: float | None, form: str = ".3g") -> str:
+    """A figure for a table; a dash where there is none."""
+    return "–" if value is None else format(value, form)
+
+
+@contextmanager
+def progress(labels: Sequence[str], totals: Sequence[int]) -> Iterator[Any]:
+    """A live bar for all runs together and one for each that is under way; gives `report(index, done)`."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        everything = bars.add_task("all rounds", total=sum(totals), visible=len(totals) > 1)
+        tasks = [
+            bars.add_task(escape(label), total=total, visible=False)
+            for label, total in zip(labels, totals, strict=True)
+        ]
+        done_so_far = [0] * len(tasks)
+
+        def report(index: int, done: int) -> None:
+            bars.update(everything, advance=done - done_so_far[index])
+            done_so_far[index] = done
+            bars.update(tasks[index], completed=done, visible=done < totals[index] or len(totals) == 1)
+
+        yield report

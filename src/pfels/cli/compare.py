@@ -1,0 +1,65 @@
+"""`pfels compare`: schemes side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfels.cli.common import (
+    Jobs,
+    Json,
+    Out,
+    Preset,
+    Seeds,
+    Set,
+    overrides,
+    print_json,
+    print_table,
+    progress,
+    say,
+    seed_list,
+    split_list,
+    stem,
+)
+from pfels.cli.tables import COMPARE_COLUMNS, compare_notes, compare_rows
+
+
+def command(
+    preset: Preset = "demo",
+    schemes: Annotated[
+        str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")
+    ] = None,
+    seeds: Seeds = "0,1,2",
+    jobs: Jobs = 1,
+    settings: Set = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Run several schemes over several seeds and show them as the paper's tables do.
+
+    Finished runs are read, unfinished ones continued, so the same command takes up where it was stopped.
+
+    Examples:
+
+        pfels compare demo --jobs 2
+
+        pfels compare demo --schemes pfels,wfl-pdp --seeds 0,1,2,3,4 -s privacy.epsilon=0.2
+    """
+    from pfels.comparison import compare
+    from pfels.config import load_config
+    from pfels.schemes import SCHEMES
+
+    names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
+    changed, numbers = overrides(settings), seed_list(seeds)
+    for name in names:
+        config = load_config(preset, {**changed, "scheme": name})
+    folder = out or Path("runs") / stem(preset)
+    labels = [f"{name}, seed {seed}" for name in names for seed in numbers]
+    with progress(labels, [config.rounds] * len(labels)) as report:
+        table = compare(preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder, report=report)
+    if json:
+        print_json(table)
+    else:
+        title = f"{stem(preset)}: {config.rounds} rounds, {len(numbers)} seed{'s' * (len(numbers) > 1)}"
+        print_table(COMPARE_COLUMNS, compare_rows(table), title=title, notes=compare_notes(table))
+    say(f"run directories: {folder}")

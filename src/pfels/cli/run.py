@@ -1,0 +1,48 @@
+"""`pfels run`: one experiment."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfels.cli.common import Json, Out, Preset, Set, overrides, print_json, print_table, progress, say, stem
+from pfels.cli.tables import privacy_lines, run_rows
+
+
+def command(
+    preset: Preset = "demo",
+    settings: Set = None,
+    out: Out = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the unfinished run in the directory.")] = False,
+    json: Json = False,
+) -> None:
+    """Run one experiment, with live progress.
+
+    Examples:
+
+        pfels run demo                                         # PFELS on the embedded digits
+
+        pfels run demo -s scheme=wfl-p -s seed=3
+
+        pfels run demo -s compression.ratio=0.1 --out runs/p01
+
+        pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
+    """
+    from pfels.config import load_config
+    from pfels.experiment import run
+    from pfels.sweep import point_name
+
+    changed = overrides(settings)
+    config = load_config(preset, changed)
+    label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
+    path = out or Path("runs") / stem(preset) / point_name(label)
+    with progress([point_name(label)], [config.rounds]) as report:
+        result = run(config, path, resume=resume, progress=lambda record: report(0, record["round"] + 1))
+    if json:
+        print_json(result.summary)
+    else:
+        title = f"{config.scheme} on {config.data.name}, {config.rounds} rounds, seed {config.seed}"
+        print_table(
+            ("", "value"), run_rows(result.summary), title=title, notes=privacy_lines(result.summary["privacy"])
+        )
+    say(f"run directory: {path}")

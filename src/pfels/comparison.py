@@ -1,0 +1,63 @@
+"""Runs of several seeds as one row: means, spreads, and the worst privacy figure among them."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pfels.schemes import SCHEMES
+from pfels.sweep import Point, Report, grid, run_points
+
+
+def compare(
+    preset: str | Path = "demo",
+    *,
+    schemes: Sequence[str] = tuple(SCHEMES),
+    seeds: Sequence[int] = (0, 1, 2),
+    overrides: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    out: str | Path = "runs/compare",
+    report: Report = lambda index, done: None,
+) -> dict[str, Any]:
+    """The paper's kind of table: `{"schemes": {name: {accuracy, energy, subcarriers, airtime_s, privacy, …}}}`."""
+    points = grid(preset, {"scheme": schemes, "seed": seeds}, out=Path(out), overrides=overrides)
+    summaries = run_points(points, jobs=jobs, report=report)
+    return {"schemes": {name: aggregate(s for s in summaries if s["scheme"] == name) for name in schemes}}
+
+
+def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One row from the summaries of runs that differ in their seed alone."""
+    runs = list(summaries)
+    return {
+        "seeds": [run["seed"] for run in runs],
+        "rounds": runs[0]["rounds"],
+        "dimension": runs[0]["dimension"],
+        "accuracy": _spread([run["accuracy"] for run in runs]),
+        "loss": _spread([run["loss"] for run in runs]),
+        "energy": _spread([run["energy"] for run in runs]),
+        "subcarriers": runs[0]["subcarriers"],
+        "airtime_s": runs[0]["airtime_s"],
+        "privacy": max((run["privacy"] for run in runs), key=_severity),
+    }
+
+
+def group_by_settings(points: Sequence[Point], summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each combination of settings other than the seed, in the order of the grid."""
+    groups: dict[str, tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
+    for point, summary in zip(points, summaries, strict=True):
+        settings = {key: value for key, value in point.settings.items() if key != "seed"}
+        groups.setdefault(repr(settings), (settings, []))[1].append(summary)
+    return [{"settings": settings, **aggregate(members)} for settings, members in groups.values()]
+
+
+def _spread(values: Sequence[float | None]) -> dict[str, float] | None:
+    """Mean and sample standard deviation; nothing where a run has no such figure."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
+
+
+def _severity(privacy: Mapping[str, Any]) -> float:
+    epsilon = privacy["server"]["epsilon"]
+    return float("inf") if epsilon is None else float(epsilon)

@@ -44,7 +44,9 @@ def build(config: Config, *, workers: int | None = None) -> Experiment:
         batch_size=training.batch_size, momentum=training.momentum,
     )  # fmt: skip
     system = link_system(config, dimension=network.dimension, training=local, workers=workers)
-    return Experiment(config, dataset, network, system, load_scheme(config.scheme))
+    scheme = load_scheme(config.scheme)
+    scheme.prepare(system, 0)  # what the scheme itself refuses, such as a δ too large for its claim, shows here
+    return Experiment(config, dataset, network, system, scheme)
 
 
 def link_system(

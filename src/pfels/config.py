@@ -130,9 +130,6 @@ class Config(_Table):
             raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
         if self.data.name == "file" and self.data.path is None:
             raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
-        if 1.25 * self.cohort.size / (devices * self.delta) <= 1:
-            bound = 1.25 * self.cohort.size / devices
-            raise ValueError(f"privacy.delta = {self.delta:g}: must be below 1.25·r/N = {bound:g} (Theorem 3)")
         return self
 
     def flat(self) -> dict[str, Any]:

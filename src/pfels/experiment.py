@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pfels.assembly import Experiment, build
+from pfels.channel import slots
 from pfels.config import Config
 from pfels.errors import InputError
 from pfels.ledger import Ledger
@@ -126,8 +127,7 @@ def _round(experiment: Experiment, state: _State) -> tuple[Tensor, Ledger, dict[
     config, t, tally = experiment.config, state.round, Tally()
     link = experiment.scheme.prepare(experiment.system, t)
     theta = state.theta + experiment.scheme.play(experiment.system, link, state.theta, t, tally)  # Alg. 2, line 16
-    slots = -(-link.subcarriers // config.channel.subcarriers)
-    ledger = state.ledger.after(link, tally, slots=slots)
+    ledger = state.ledger.after(link, tally, slots=slots(link.subcarriers, subcarriers=config.channel.subcarriers))
     record = ledger.record(t, link, tally, system=experiment.system)
     if (t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds:
         record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pfels.channel import Gains, Reals
 from pfels.errors import GuardError
-from pfels.vectors import norms
+from pfels.vectors import check_sensitivity, norms
 
 
 class Alignment(NamedTuple):
@@ -43,9 +43,7 @@ def transmit(projected: Tensor, gains: Gains, powers: Reals, *, beta: float, bou
     No signal is formed whose projected update is longer than `bound`, since the privacy figures rest on it, nor
     one whose expected energy could pass the device's power limit (eq. (8)).
     """
-    longest = float(norms(projected).max()) if len(projected) else 0.0
-    if not longest <= bound:
-        raise GuardError(f"an update of norm {longest:.6g} exceeds its sensitivity bound {bound:.6g}: not transmitted")
+    check_sensitivity(projected, bound=bound)
     cost = expected_energy(gains, beta=beta, bound=bound, share=share)
     if np.any(cost > powers * (1 + 1e-9)):
         worst = int(np.argmax(cost / powers))

@@ -93,13 +93,13 @@ def _pld_epsilon(rounds: Rounds, *, rate: float, delta: float, ceiling: float) -
     z = min(rounds)
     one_round = amplified(epsilon=1 / (2 * z**2) + 11 / z, rate=rate)  # the widest loss, 11 standard deviations out
     best, interval = ceiling, one_round / 2000
-    while best > 0:
+    while 0 < best < 1e5:  # past that the loss is beyond dispute, and the PLD's grid beyond floats
         interval = max(interval, SMALLEST_INTERVAL, _width(best, delta) / MOST_POINTS)
         found = _pld_epsilon_at(interval, rounds, rate=rate, delta=delta)
         settled = 0.998 * best < found <= best  # what a finer grid could still gain is a tenth of this or less
         best, interval = min(best, found), interval / 4
         too_fine = interval < SMALLEST_INTERVAL or len(rounds) * one_round / interval > 6e4
-        if settled or too_fine or best > 1000 or _width(best, delta) / interval > MOST_POINTS:
+        if settled or too_fine or not 0 < best < 1000 or _width(best, delta) / interval > MOST_POINTS:
             break
     return best
 

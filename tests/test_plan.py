@@ -147,7 +147,7 @@ def test_the_public_name_is_the_function():
 def test_no_rounds_are_left_out():
     system = link_system(small(), dimension=100)
     foresight = foresee(system, ["pfels"], rounds=7, subcarriers=3300)
-    assert len(foresight.reach) == 7
+    assert len(foresight.fading.reach) == 7
     assert len(foresight.outlooks["pfels"].betas) == 7
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from pfels.accountant import ServerLedger
 from pfels.channel import Gains, Reals, slots
 from pfels.cohort import Ids
+from pfels.fading import Fading, observe
 from pfels.ledger import Ledger
 from pfels.link import Link
 from pfels.schemes import load_scheme
@@ -105,10 +106,10 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Foresight:
-    """The outlook of each scheme, and minᵢ |hᵢ|√Pᵢ of every round's cohort, which is the same for all of them."""
+    """The outlook of each scheme, and what the channel deals all of them."""
 
     outlooks: Mapping[str, Outlook]
-    reach: Reals
+    fading: Fading
 
 
 def foresee(system: System, schemes: Sequence[str], *, rounds: int, subcarriers: int) -> Foresight:
@@ -116,11 +117,9 @@ def foresee(system: System, schemes: Sequence[str], *, rounds: int, subcarriers:
     shared = SharedDraws.of(system)
     loaded = {name: load_scheme(name) for name in schemes}
     outlooks = {name: Outlook(system.devices) for name in schemes}
-    reach = np.empty(rounds)
+    dealt = []
     for t in range(rounds):
         for name, scheme in loaded.items():
             outlooks[name].add(scheme.prepare(shared, t), subcarriers=subcarriers)
-        cohort = shared.cohort(t)
-        strengths = np.abs(shared.gains(t, cohort)) * np.sqrt(shared.powers(cohort))
-        reach[t] = np.min(strengths, initial=math.inf)
-    return Foresight(outlooks, reach)
+        dealt.append(observe(shared, t))
+    return Foresight(outlooks, Fading.of(dealt))

@@ -35,7 +35,7 @@ def plan(config: Config, *, schemes: Sequence[str] = tuple(SCHEMES), losses: Los
         "cohort": system.cohort_size,
         "seed": config.seed,
         "schemes": {name: budget(outlook, system, config) for name, outlook in foresight.outlooks.items()},
-        "theory": _theory(config, system, foresight.reach, losses or assumed_losses(config)),
+        "theory": _theory(config, system, foresight.fading.reach, losses or assumed_losses(config)),
     }
 
 

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pfels import shapes
-from pfels.accountant import NO_NOISE
 from pfels.assembly import link_system
 from pfels.channel import Reals
 from pfels.config import Config
 from pfels.foresight import Outlook, foresee
-from pfels.privacy import Adversary, Neighbours
-from pfels.privacy_figures import claimed_figure, exact_figure
 from pfels.schemes import SCHEMES
 from pfels.system import System
 from pfels.theory import BOUNDS, Course, Losses, best_kept, largest_smoothness, learning_rate_limit
@@ -54,38 +51,12 @@ def budget(outlook: Outlook, system: System, config: Config) -> dict[str, Any]:
         "subcarriers": totals["subcarriers"],
         "subcarriers_per_round": totals["subcarriers"] / rounds,
         "airtime_s": totals["airtime_s"],
-        "privacy": {
-            "claimed": _claimed(outlook, system),
-            "exact_per_round": _exact(outlook, system),
-            "server": totals["privacy"]["server"],
-            "outsider": totals["privacy"]["outsider"],
-        },
+        "privacy": totals["privacy"],
     }
 
 
 def _levels(betas: Sequence[float]) -> dict[str, float] | None:
     return {"median": statistics.median(betas), "min": min(betas), "max": max(betas)} if betas else None
-
-
-def _claimed(outlook: Outlook, system: System) -> dict[str, Any]:
-    epsilon, delta = outlook.claimed_epsilon, system.delta
-    if epsilon is None:
-        against = {"adversary": Adversary.SERVER.value, "neighbours": Neighbours.ADD_REMOVE.value}
-        return {"epsilon": None, "delta": delta, **against, "valid": False, "why": "the scheme makes no claim"}
-    least = min(outlook.noise_multipliers, default=math.inf)
-    return claimed_figure(least, epsilon, delta=delta, devices=system.devices, cohort=system.cohort_size)
-
-
-def _exact(outlook: Outlook, system: System) -> dict[str, Any]:
-    """The exact figure of the round with the least noise."""
-    least = min(outlook.noise_multipliers, default=0.0)
-    if least == 0:
-        against = {"adversary": Adversary.OUTSIDER.value, "neighbours": Neighbours.ADD_REMOVE.value}
-        return {"epsilon": None, "delta": system.delta, **against, "valid": False, "why": NO_NOISE}
-    return exact_figure(
-        least, delta=system.delta, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
-        cohort_dependent=outlook.cohort_dependent,
-    )  # fmt: skip
 
 
 def assumed_losses(config: Config) -> Losses:

@@ -95,8 +95,8 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _epsilon(figure: Mapping[str, Any]) -> str:
-    if figure["epsilon"] is None:
+def _epsilon(figure: Mapping[str, Any] | None) -> str:
+    if figure is None or figure["epsilon"] is None:
         return "none"
     return f"{figure['epsilon']:.3g}{'' if figure['valid'] else '*'}"
 

@@ -4,16 +4,17 @@ import os
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from pfels import datasets, models, partition
 from pfels.config import Config
 from pfels.datasets import Dataset
 from pfels.errors import InputError
 from pfels.models import Network
-from pfels.privacy import Sampling
-from pfels.schemes import Scheme, load_scheme
+from pfels.privacy import Adversary, Sampling
+from pfels.schemes import POISSON_ONLY, Scheme, load_scheme
 from pfels.seeding import Purpose, generator
-from pfels.system import GainLaw, SnrLaw, System
+from pfels.system import Budget, GainLaw, SnrLaw, System
 from pfels.training import LocalTraining
 
 
@@ -43,14 +44,20 @@ def build(config: Config, *, workers: int | None = None) -> Experiment:
         network, federation, learning_rate=training.learning_rate, epochs=training.local_epochs,
         batch_size=training.batch_size, momentum=training.momentum,
     )  # fmt: skip
-    system = link_system(config, dimension=network.dimension, training=local, workers=workers)
+    start = network.initial(generator(config.seed, Purpose.MODEL))
+    system = link_system(config, dimension=network.dimension, training=local, workers=workers, start=start)
     scheme = load_scheme(config.scheme)
     scheme.prepare(system, 0)  # what the scheme itself refuses, such as a δ too large for its claim, shows here
     return Experiment(config, dataset, network, system, scheme)
 
 
 def link_system(
-    config: Config, *, dimension: int, training: LocalTraining | None = None, workers: int | None = None
+    config: Config,
+    *,
+    dimension: int,
+    training: LocalTraining | None = None,
+    workers: int | None = None,
+    start: Tensor | None = None,
 ) -> System:
     """The system of a config; without `training`, the link alone, for which d is all one needs to know of the model."""
     channel = config.channel
@@ -58,7 +65,7 @@ def link_system(
         seed=config.seed,
         devices=config.data.devices,
         cohort_size=config.cohort.size,
-        sampling=Sampling(config.cohort.sampling),
+        sampling=Sampling("poisson" if config.scheme in POISSON_ONLY else config.cohort.sampling),
         dimension=dimension,
         ratio=config.compression.ratio,
         bound=config.training.update_bound,
@@ -67,6 +74,10 @@ def link_system(
         noise_std=channel.noise_std,
         gain_law=GainLaw(channel.gain_mean, channel.gain_min, channel.gain_max),
         snr_law=SnrLaw(channel.snr_min_db, channel.snr_max_db, channel.snr_scale),
+        budget=Budget(config.privacy.total_epsilon, Adversary(config.privacy.adversary), config.rounds),
+        mask=config.compression.kind,
+        error_feedback=config.compression.error_feedback,
+        start=start,
         training=training,
         workers=config.run.workers or workers or len(os.sched_getaffinity(0)),
     )

@@ -135,7 +135,7 @@ def _round(experiment: Experiment, state: _State) -> tuple[Tensor, Ledger, dict[
 
 
 def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float]:
-    return evaluate(experiment.network, theta, experiment.dataset.x_test, experiment.dataset.y_test)
+    return evaluate(experiment.network, theta, experiment.federation.test)
 
 
 @contextmanager

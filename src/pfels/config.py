@@ -21,14 +21,38 @@ class _Table(BaseModel):
 
 
 class Data(_Table):
-    """Which examples there are and how they are spread over the devices."""
+    """Which examples there are and how they are spread over the devices.
 
-    name: Literal["digits", "file"] = "digits"
+    Where it is not said, data that come by device or by writer stay so, and others are spread evenly. `alpha` is
+    the Dirichlet law's, or with `beta` that of Synthetic(α, β).
+    """
+
+    name: Literal["digits", "fashion", "mnist-writers", "cifar10", "femnist", "synthetic", "file"] = "digits"
     path: str | None = None
     devices: Count = 1000
     per_device: Count | None = None
     partition: Literal["iid", "dirichlet", "writer"] = "iid"
-    alpha: Positive = 0.5
+    alpha: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    beta: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _natural(cls, tree: Any) -> Any:
+        if isinstance(tree, Mapping) and tree.get("name") in ("mnist-writers", "femnist", "synthetic"):
+            return {"partition": "writer", **tree}
+        return tree
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Data":
+        if self.name == "file" and self.path is None:
+            raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
+        if self.name in ("digits", "synthetic") and self.path is not None:
+            raise ValueError(f'data.path = {self.path!r}: data.name = "{self.name}" is read from no file; leave it out')
+        if self.name == "synthetic" and self.partition == "dirichlet":
+            raise ValueError('data.partition = "dirichlet": synthetic data come by device; use writer, or iid')
+        if self.partition == "dirichlet" and self.alpha == 0:
+            raise ValueError("data.alpha = 0: must be above 0 for the Dirichlet law")
+        return self
 
 
 class Model(_Table):
@@ -148,8 +172,6 @@ class Config(_Table):
                 "compression.error_feedback = true: gives no amplification against an outsider; use "
                 'privacy.adversary = "server"'
             )
-        if self.data.name == "file" and self.data.path is None:
-            raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
         return self
 
     def flat(self) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def _round(experiment: Experiment, state: _State) -> tuple[_State, dict[str, Any
 
 
 def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float]:
-    return evaluate(experiment.network, theta, experiment.dataset.x_test, experiment.dataset.y_test)
+    return evaluate(experiment.network, theta, experiment.federation.test)
 
 
 @contextmanager

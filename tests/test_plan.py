@@ -13,7 +13,7 @@ import pfels as package
 from pfels import datasets, experiment, shapes
 from pfels.assembly import link_system
 from pfels.config import Config, load_config
-from pfels.foresight import Outlook, SharedDraws, foresee
+from pfels.foresight import Draws, Outlook, SharedDraws, foresee
 from pfels.ledger import Ledger
 from pfels.link import Tally
 from pfels.planning import assumed_losses, plan
@@ -69,7 +69,7 @@ def test_an_outlook_counts_as_the_ledger_does(scheme: str):
 
 def test_shared_draws_are_the_system_s_own():
     system = link_system(load_config("demo", PAPER), dimension=1000)
-    shared = SharedDraws.of(system)
+    shared = SharedDraws.of(system, Draws())
     for t in (0, 3, 3, 1, 0):
         cohort = shared.cohort(t)
         assert np.array_equal(cohort, system.cohort(t))
@@ -127,7 +127,7 @@ def test_what_is_assumed_of_the_losses_is_the_worst_that_clipping_allows():
 
 def test_the_known_shapes_are_those_of_the_data_at_hand():
     loaded = datasets.load("digits")
-    assert shapes.KNOWN["digits"] == (loaded.shape, loaded.classes)
+    assert shapes.example(small()) == (loaded.shape, loaded.classes)
 
 
 def test_a_user_s_own_data_are_read_for_their_shape(tmp_path: Any):
@@ -147,9 +147,8 @@ def test_the_public_name_is_the_function():
 
 def test_no_rounds_are_left_out():
     system = link_system(small(), dimension=100)
-    foresight = foresee(system, ["pfels"], rounds=7, subcarriers=3300)
-    assert len(foresight.fading.reach) == 7
-    assert len(foresight.outlooks["pfels"].betas) == 7
+    outlook = foresee({"pfels": system}, rounds=7, subcarriers=3300)["pfels"]
+    assert len(outlook.reach) == len(outlook.betas) == 7
 
 
 def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess[str]]):

@@ -8,11 +8,11 @@ import pytest
 
 from pfels import experiment
 from pfels.accountant import price
-from pfels.assembly import Experiment, build
-from pfels.foresight import foresee
+from pfels.assembly import build
 from pfels.ledger import Ledger
 from pfels.link import Tally
 from pfels.privacy import Adversary, RoundEvent, Sampling
+from pfels.rehearsal import rehearse
 from tests.conftest import small
 
 NOTES = [  # claimed ε a round, noise multiplier, exact ε a round at N = 1000, r = 32, δ = 1/N
@@ -120,30 +120,31 @@ def test_every_record_carries_its_figures_with_adversary_and_delta(scheme: str):
 
 
 def test_a_level_that_depends_on_the_cohort_gives_no_figure_against_an_outsider():
-    for name, told in (("pfels", False), ("wfl-p", False), ("wfl-pdp", False), ("dp-fedavg", True), ("fedavg", False)):
+    for name, told in (
+        ("pfels", False),
+        ("wfl-p", False),
+        ("wfl-pdp", False),
+        ("dp-fedavg", True),
+        ("fedavg", False),
+        ("pfels-plus", False),
+    ):
         outsider = experiment.run(small(scheme=name)).summary["privacy"]["outsider"]
         assert (outsider["epsilon"] is not None) is told
         assert told or outsider["reason"]
-
-
-def foreseen(e: Experiment) -> Ledger:
-    """The ledger that the run of an experiment will end with."""
-    name = e.config.scheme
-    return foresee(e.system, [name], rounds=e.config.rounds, subcarriers=3300).outlooks[name].ledger()
 
 
 def test_dp_fedavg_is_priced_with_what_the_server_sees_of_one_device():
     result = experiment.run(small(scheme="dp-fedavg"))
     z, times = result.records[0]["noise_multiplier"], result.summary["privacy"]["server"]["participations"]
     mu = math.sqrt(times * 8) / z
-    ledger = foreseen(build(small(scheme="dp-fedavg"))).server
+    ledger = rehearse(build(small(scheme="dp-fedavg"))).server
     assert math.sqrt(ledger.mu_squared.max()) == pytest.approx(mu, rel=1e-9)
 
 
-def test_foresight_foretells_the_privacy_of_the_run(scheme: str):
+def test_a_rehearsal_foretells_the_privacy_of_the_run(scheme: str):
     config = small(scheme=scheme)
     e = build(config)
-    assert foreseen(e).privacy(e.system) == experiment.run(config).summary["privacy"]
+    assert rehearse(e).privacy(e.system) == experiment.run(config).summary["privacy"]
 
 
 def test_a_ledger_comes_back_from_its_checkpoint_as_it_went():

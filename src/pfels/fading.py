@@ -1,7 +1,6 @@
 """What the channel deals a training, as arrays over its rounds: enough for β and energy at any k and any ε at once."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,9 +37,9 @@ class Fading:
     cost: Reals
 
     @classmethod
-    def of(cls, rounds: Iterable[Round]) -> "Fading":
-        """The rounds as arrays."""
-        cohorts, reach, cost = zip(*rounds, strict=True)
+    def of(cls, system: System, *, rounds: int) -> "Fading":
+        """The first rounds of a system."""
+        cohorts, reach, cost = zip(*(observe(system, t) for t in range(rounds)), strict=True)
         return cls(cohorts, np.array(reach), np.array(cost))
 
     def levels(self, *, bound: float, share: float, privacy_limit: float) -> Reals:

@@ -14,8 +14,8 @@ from pfels.assembly import link_system
 from pfels.channel import Reals, slots
 from pfels.comparison import spread
 from pfels.config import Config, load_config
-from pfels.fading import Fading, observe
-from pfels.foresight import SharedDraws, foresee
+from pfels.fading import Fading
+from pfels.foresight import foresee
 from pfels.paper import RATIOS, SCHEMES, Benchmark
 from pfels.planning import assumed_losses, budget, course_of
 from pfels.privacy_figures import exact_figure
@@ -36,8 +36,9 @@ def table(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, An
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMES}
     for config in configs(benchmark, seeds, overrides):
         system = link_system(config, dimension=shapes.dimension(config))
-        foresight = foresee(system, SCHEMES, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-        for name, outlook in foresight.outlooks.items():
+        systems = dict.fromkeys(SCHEMES, system)
+        outlooks = foresee(systems, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+        for name, outlook in outlooks.items():
             rows[name].append(budget(outlook, system, config))
     return {name: _over_seeds(found, system) for name, found in rows.items()}
 
@@ -75,9 +76,7 @@ def deal(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, Any
     dealt = []
     for config in configs(benchmark, seeds, overrides):
         system = link_system(config, dimension=shapes.dimension(config))
-        shared = SharedDraws.of(system)
-        fading = Fading.of(observe(shared, t) for t in range(config.rounds))
-        dealt.append(Dealt(config, system, fading))
+        dealt.append(Dealt(config, system, Fading.of(system, rounds=config.rounds)))
     return dealt
 
 

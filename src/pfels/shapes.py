@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from pfels import datasets, models
 from pfels.config import Config
+from pfels.data.catalog import find
 
 
 class Example(NamedTuple):
@@ -13,21 +14,13 @@ class Example(NamedTuple):
     classes: int
 
 
-KNOWN = {
-    "digits": Example((1, 8, 8), 10),
-    "fashion": Example((1, 28, 28), 10),
-    "mnist-writers": Example((1, 28, 28), 10),
-    "cifar10": Example((3, 32, 32), 10),
-    "femnist": Example((1, 28, 28), 62),
-}
-
-
 def example(config: Config) -> Example:
     """What an example of this config's data looks like; a user's own data are read to find out."""
-    if config.data.name in KNOWN:
-        return KNOWN[config.data.name]
-    dataset = datasets.load(config.data.name, config.data.path)
-    return Example(dataset.shape, dataset.classes)
+    if config.data.name == "file":
+        own = datasets.load(config.data.name, config.data.path)
+        return Example(own.shape, own.classes)
+    entry = find(config.data.name)
+    return Example(entry.shape, entry.classes)
 
 
 def dimension(config: Config) -> int:

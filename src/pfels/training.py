@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfels.datasets import Examples
 from pfels.models import Network
 from pfels.partition import Federation, Shard
 
@@ -142,12 +143,12 @@ def _chunks(cohort: int, dimension: int) -> list[slice]:
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
-def evaluate(network: Network, theta: Tensor, x: Tensor, y: Tensor, *, batch: int = 2000) -> tuple[float, float]:
+def evaluate(network: Network, theta: Tensor, examples: Examples, *, batch: int = 2000) -> tuple[float, float]:
     """The share of examples classified rightly, and their mean cross-entropy."""
     parameters, right, loss = network.unflatten(theta.unsqueeze(0)), 0, 0.0
     with torch.no_grad():
-        for some_x, some_y in zip(torch.split(x, batch), torch.split(y, batch), strict=True):
-            logits = network.forward(parameters, some_x.unsqueeze(0))[0]
-            right += int((logits.argmax(1) == some_y).sum())
-            loss += float(F.cross_entropy(logits, some_y, reduction="sum"))
-    return right / len(y), loss / len(y)
+        for x, y in examples.batches(batch):
+            logits = network.forward(parameters, x.unsqueeze(0))[0]
+            right += int((logits.argmax(1) == y).sum())
+            loss += float(F.cross_entropy(logits, y, reduction="sum"))
+    return right / len(examples), loss / len(examples)

@@ -110,8 +110,8 @@ def _of_preset(
 
     say("following every round's cohort and channel, without training …")
     system = link_system(config, dimension=dimension(config))
-    foresight = foresee(system, [config.scheme], rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    report = foresight.outlooks[config.scheme].ledger().privacy(system)
+    outlooks = foresee({config.scheme: system}, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    report = outlooks[config.scheme].ledger().privacy(system)
     who = f"{config.cohort.size} of {config.data.devices} devices"
     title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} a round"
     _show(report, title, json=json)

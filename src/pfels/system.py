@@ -54,7 +54,6 @@ class System:
     gain_law: GainLaw
     snr_law: SnrLaw
     training: LocalTraining | None = None
-    workers: int = 1
 
     @property
     def kept(self) -> int:
@@ -108,7 +107,7 @@ class System:
         def orders(device: int) -> np.random.Generator:
             return generator(self.seed, Purpose.BATCHES, round=t, device=device)
 
-        for part in self.training.cohort(theta, devices.tolist(), orders, workers=self.workers):
+        for part in self.training.cohort(theta, devices.tolist(), orders):
             tally.learned(part, silence_non_finite(part.updates))
             yield part
 

@@ -6,6 +6,7 @@ disturbs both alike; each is given by its fastest turn.
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable
 
@@ -20,7 +21,7 @@ from pfels.seeding import Purpose, generator
 def plain_loop(experiment: Experiment, theta: Tensor, cohort: list[int]) -> Tensor:
     """What one would write first: a module and an optimiser a device, one device after the other."""
     training, hidden = experiment.config.training, experiment.config.model.hidden
-    features, classes = experiment.network.layers[0].fan_in, experiment.dataset.classes
+    features, classes = math.prod(experiment.federation.shape), experiment.federation.classes
     updates = []
     for device in cohort:
         model = nn.Sequential(nn.Flatten(), nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, classes))
@@ -28,7 +29,7 @@ def plain_loop(experiment: Experiment, theta: Tensor, cohort: list[int]) -> Tens
         start = {"1.weight": w1[0].T, "1.bias": b1[0], "3.weight": w2[0].T, "3.bias": b2[0]}
         model.load_state_dict(start)
         optimiser = torch.optim.SGD(model.parameters(), lr=training.learning_rate, momentum=training.momentum)
-        shard = experiment.system.training.federation.examples([device])
+        shard = experiment.federation.examples([device])
         n = int(shard.counts[0])
         for _ in range(training.local_epochs):
             optimiser.zero_grad()
@@ -43,8 +44,7 @@ def plain_loop(experiment: Experiment, theta: Tensor, cohort: list[int]) -> Tens
 def ours(experiment: Experiment, theta: Tensor, cohort: list[int]) -> Tensor:
     """The same work by the package's engine."""
     orders = lambda device: generator(0, Purpose.BATCHES, device=device)  # noqa: E731
-    parts = experiment.system.training.cohort(theta, cohort, orders, workers=experiment.system.workers)
-    return torch.cat([part.updates for part in parts])
+    return torch.cat([part.updates.clone() for part in experiment.training.cohort(theta, cohort, orders)])
 
 
 def fastest(work: dict[str, Callable[[], Tensor]], turns: int) -> dict[str, float]:

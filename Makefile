@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo picture test lint bench clean
 
 setup: $(STAMP)
 
@@ -16,6 +16,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/pfels compare demo --seeds 0,1,2 --jobs 2 --out runs/demo
+
+picture: setup
+	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
 test: setup
 	$(BIN)/python -m pytest -q

@@ -58,7 +58,7 @@ class Data(_Table):
 class Model(_Table):
     """The network every device trains."""
 
-    name: Literal["mlp", "cnn"] = "mlp"
+    name: Literal["mlp", "cnn", "vgg11", "resnet18"] = "mlp"
     hidden: Count = 64
 
 
@@ -128,7 +128,7 @@ class Run(_Table):
     eval_every: Count = 10
     checkpoint_every: Count = 25
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
-    engine: Literal["batched"] = "batched"
+    engine: Literal["auto", "batched", "threaded"] = "auto"
     workers: int = Field(default=0, ge=0)
 
 

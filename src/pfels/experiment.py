@@ -3,8 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +21,7 @@ from pfels.link import Tally
 from pfels.seeding import Purpose, generator
 from pfels.store import Checkpoint, LogMark, RunDirectory, check
 from pfels.training import evaluate
+from pfels.workers import one_thread_each
 
 Progress = Callable[[Mapping[str, Any]], None]
 
@@ -49,7 +49,7 @@ def run(
     checkpoint at the last whole round before KeyboardInterrupt goes on to the caller.
     """
     if out is None:
-        with _one_thread_each():
+        with one_thread_each():
             return _play(build(config, workers=workers), None, None, progress)
     directory = RunDirectory(Path(out), config)
     if check(directory.path, config) and (summary := directory.summary) is not None:
@@ -57,8 +57,9 @@ def run(
         if checkpoint is None:
             raise InputError(f"{directory.path}: finished, but its checkpoint is gone; delete it and start again")
         return Result(summary, directory.records(), checkpoint.tensors["theta"])
-    experiment = build(config, workers=workers)
-    with _one_thread_each(), directory.opened(resume=resume, environment=environment()) as checkpoint:
+    experiment = build(config, workers=workers, engine=directory.engine)
+    about = environment() | {"engine": experiment.training.engine}
+    with one_thread_each(), directory.opened(resume=resume, environment=about) as checkpoint:
         return _play(experiment, directory, checkpoint, progress)
 
 
@@ -124,6 +125,7 @@ def _play(
         "seed": config.seed,
         "rounds": config.rounds,
         "dimension": experiment.network.dimension,
+        "engine": experiment.training.engine,
         "accuracy": accuracy,
         "loss": loss,
         **state.ledger.summary(experiment.system, slot_s=config.channel.slot_ms / 1000),
@@ -153,18 +155,7 @@ def _round(experiment: Experiment, state: _State) -> tuple[_State, dict[str, Any
 
 
 def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float]:
-    return evaluate(experiment.network, theta, experiment.federation.test)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """One intra-op thread: parallel work is cut by us, along fixed lines, so that its size never changes a bit."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return evaluate(experiment.network, theta, experiment.federation.test, crew=experiment.training.crew)
 
 
 def environment() -> dict[str, Any]:

@@ -67,7 +67,6 @@ class System:
     gain_law: GainLaw
     snr_law: SnrLaw
     training: LocalTraining | None = None
-    workers: int = 1
     budget: Budget | None = None
     start: Tensor | None = None
     mask: str = "rand-k"
@@ -144,7 +143,7 @@ class System:
         def orders(device: int) -> np.random.Generator:
             return generator(self.seed, Purpose.BATCHES, round=t, device=device)
 
-        for part in self.training.cohort(theta, devices.tolist(), orders, workers=self.workers):
+        for part in self.training.cohort(theta, devices.tolist(), orders):
             tally.learned(part, silence_non_finite(part.updates))
             yield part
 

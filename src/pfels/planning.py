@@ -25,10 +25,11 @@ def plan(config: Config, *, schemes: Sequence[str] = tuple(SCHEMES), losses: Los
     assumptions of the convergence theorem; left out, they are `assumed_losses`.
     """
     dimension = shapes.dimension(config)
-    names = [*schemes, *({"pfels"} - set(schemes))]  # the convergence bound is PFELS's, whoever else is asked for
+    names = dict.fromkeys([*schemes, "wfl-p"])
     systems = {name: link_system(config.model_copy(update={"scheme": name}), dimension=dimension) for name in names}
     outlooks = foresee(systems, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    system, reach = systems["pfels"], np.array(outlooks["pfels"].reach)
+    system = systems["wfl-p"]
+    reach = np.array(outlooks["wfl-p"].betas) * system.bound  # eq. (36): WFL-P's β is min |h|√P over ητC₁
     return {
         "dimension": system.dimension,
         "kept": system.kept,
@@ -62,6 +63,7 @@ def budget(outlook: Outlook, system: System, config: Config) -> dict[str, Any]:
 
 
 def _levels(betas: Sequence[float]) -> dict[str, float] | None:
+    betas = list(filter(math.isfinite, betas))
     return {"median": statistics.median(betas), "min": min(betas), "max": max(betas)} if betas else None
 
 

@@ -21,6 +21,11 @@ COHORT_DEPENDENT = (
     "by sampling; what holds against the server holds against an outsider too"
 )
 
+REMEMBERS_DRAWS = (
+    "what a device sends depends on its own earlier draws, so that its rounds are no independent samples and "
+    "amplification by sampling has no proof; what holds against the server holds against an outsider too"
+)
+
 
 def exact_per_round(*, noise_multiplier: float, delta: float, devices: int, cohort: int) -> float:
     """ε of one round with the paper's sensitivity and amplification, but without its two approximations.
@@ -77,11 +82,11 @@ class ServerLedger:
         if event.devices != self.devices:
             raise InputError(f"devices = {event.devices}: the ledger is of {self.devices}")
         who = np.sort(np.array(event.participants, np.int64))
-        new = who[~np.isin(who, self.ids, assume_unique=True)]
-        places = np.searchsorted(self.ids, new)
-        ids = np.insert(self.ids, places, new)
-        mu_squared = np.insert(self.mu_squared, places, 0.0)
-        participations = np.insert(self.participations, places, 0)
+        places = np.searchsorted(self.ids, who)
+        new = np.append(self.ids, -1)[places] != who
+        ids = np.insert(self.ids, places[new], who[new])
+        mu_squared = np.insert(self.mu_squared, places[new], 0.0)
+        participations = np.insert(self.participations, places[new], 0)
         here = np.searchsorted(ids, who)
         z = event.server_noise_multiplier
         mu_squared[here] += math.inf if z == 0 else z**-2
@@ -123,7 +128,14 @@ def neighbours_for(*, adversary: Adversary, sampling: Sampling) -> Neighbours:
 
 
 def outsider_loss(
-    rounds: Rounds, *, devices: int, cohort: int, sampling: Sampling, delta: float, cohort_dependent: bool = False
+    rounds: Rounds,
+    *,
+    devices: int,
+    cohort: int,
+    sampling: Sampling,
+    delta: float,
+    cohort_dependent: bool = False,
+    remembers_draws: bool = False,
 ) -> Loss:
     """What `rounds` (how many had each noise multiplier) tell someone who sees only the models.
 
@@ -134,12 +146,14 @@ def outsider_loss(
     epsilon, accountant = None, "none"
     if cohort_dependent:
         why = COHORT_DEPENDENT
+    elif remembers_draws:
+        why = REMEMBERS_DRAWS
     elif 0 in rounds:
         why = NO_NOISE
     elif not rounds:
         epsilon, why = 0.0, "nothing was released"
     elif sampling is Sampling.POISSON:
-        epsilon, accountant = poisson_epsilon(rounds, rate=cohort / devices, delta=delta)
+        epsilon, accountant = poisson_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)
         why = f"every device takes part by its own coin, {cohort} in {devices}, unseen by the outsider"
     else:
         epsilon, accountant = fixed_size_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)
@@ -174,6 +188,7 @@ def price(
             sampling=sampling,
             delta=delta,
             cohort_dependent=any(event.cohort_dependent for event in events),
+            remembers_draws=any(event.remembers_draws for event in events),
         )
     ledger = ServerLedger.empty(devices=devices)
     for event in events:

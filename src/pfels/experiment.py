@@ -4,14 +4,16 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from pfels.assembly import Experiment, build
+from pfels.channel import slots
 from pfels.config import Config
 from pfels.errors import InputError
 from pfels.ledger import Ledger
@@ -67,12 +69,27 @@ class _State:
 
     round: int
     theta: Tensor
+    velocity: Tensor | None
+    memory: Mapping[int, Tensor]
     ledger: Ledger
     mark: LogMark
 
     def checkpoint(self) -> Checkpoint:
         tensors = {"theta": self.theta, **self.ledger.tensors()}
+        if self.velocity is not None:
+            tensors["velocity"] = self.velocity
+        if self.memory:
+            tensors["memory.ids"] = torch.tensor(sorted(self.memory))
+            tensors["memory"] = torch.stack([self.memory[device] for device in sorted(self.memory)])
         return Checkpoint(self.round, tensors, self.ledger.totals(), self.mark)
+
+    @classmethod
+    def restore(cls, checkpoint: Checkpoint, *, devices: int) -> Self:
+        tensors, memory = checkpoint.tensors, {}
+        if "memory" in tensors:
+            memory = dict(zip(tensors["memory.ids"].tolist(), tensors["memory"], strict=True))
+        ledger = Ledger.restore(tensors, checkpoint.totals, devices=devices)
+        return cls(checkpoint.round, tensors["theta"], tensors.get("velocity"), memory, ledger, checkpoint.mark)
 
 
 def _play(
@@ -81,10 +98,9 @@ def _play(
     config, records = experiment.config, []
     if checkpoint is None:
         theta = experiment.network.initial(generator(config.seed, Purpose.MODEL))
-        state = _State(0, theta, Ledger.empty(devices=config.data.devices), LogMark())
+        state = _State(0, theta, None, {}, Ledger.empty(devices=config.data.devices), LogMark())
     else:
-        ledger = Ledger.restore(checkpoint.tensors, checkpoint.totals, devices=config.data.devices)
-        state = _State(checkpoint.round, checkpoint.tensors["theta"], ledger, checkpoint.mark)
+        state = _State.restore(checkpoint, devices=config.data.devices)
     began = time.perf_counter() - (directory.seconds if directory else 0.0)
 
     def save() -> None:
@@ -93,9 +109,8 @@ def _play(
 
     try:
         while state.round < config.rounds:
-            theta, ledger, record = _round(experiment, state)
-            mark = directory.append(record, state.mark) if directory else state.mark
-            state = _State(state.round + 1, theta, ledger, mark)
+            after, record = _round(experiment, state)
+            state = replace(after, mark=directory.append(record, state.mark)) if directory else after
             records.append(record)
             if state.round % config.run.checkpoint_every == 0 and state.round < config.rounds:
                 save()
@@ -122,22 +137,25 @@ def _play(
     return Result(summary, records, state.theta)
 
 
-def _round(experiment: Experiment, state: _State) -> tuple[Tensor, Ledger, dict[str, Any]]:
-    """The model, the ledger and the record after one more round."""
-    config, t, tally = experiment.config, state.round, Tally()
-    link = experiment.scheme.prepare(experiment.system, t)
-    theta = state.theta + experiment.scheme.play(experiment.system, link, state.theta, t, tally)  # Alg. 2, line 16
-    slots = -(-link.subcarriers // config.channel.subcarriers)
-    ledger = state.ledger.after(link, tally, slots=slots)
-    record = ledger.record(t, link, tally, system=experiment.system)
+def _round(experiment: Experiment, state: _State) -> tuple[_State, dict[str, Any]]:
+    """The state after one more round, but for the log, and the round's record."""
+    config, system, t, tally = experiment.config, experiment.system, state.round, Tally(memory=state.memory)
+    link = experiment.scheme.prepare(system, t)
+    estimate = experiment.scheme.play(system, link, state.theta, t, tally)
+    velocity = None
+    if config.server.momentum:  # what the server does with a released estimate costs no privacy
+        velocity = estimate = estimate + (0.0 if state.velocity is None else config.server.momentum * state.velocity)
+    theta = state.theta + config.server.learning_rate * estimate  # Algorithm 2, line 16
+    ledger = state.ledger.after(link, tally, slots=slots(link.subcarriers, subcarriers=config.channel.subcarriers))
+    record = ledger.record(t, link, tally, system=system)
     if (t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds:
         record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta)
-    return theta, ledger, record
+    memory = {**state.memory, **tally.held_back} if tally.held_back else state.memory
+    return _State(t + 1, theta, velocity, memory, ledger, state.mark), record
 
 
 def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float]:
-    data = experiment.dataset
-    return evaluate(experiment.network, theta, data.x_test, data.y_test, crew=experiment.training.crew)
+    return evaluate(experiment.network, theta, experiment.federation.test, crew=experiment.training.crew)
 
 
 def environment() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pfels.batches import Orders, batches
+from pfels.datasets import Examples
 from pfels.engines import chunks, gram, sgd
 from pfels.layers import Scratch
 from pfels.models import Network
@@ -73,16 +74,16 @@ class LocalTraining:
         return LocalUpdates(places, updates, losses.double().cpu().numpy())
 
 
-def evaluate(network: Network, theta: Tensor, x: Tensor, y: Tensor, *, crew: Crew) -> tuple[float, float]:
+def evaluate(network: Network, theta: Tensor, examples: Examples, *, crew: Crew) -> tuple[float, float]:
     """The share of examples classified rightly, and their mean cross-entropy."""
 
     def work(start: int, scratch: Scratch) -> tuple[int, float]:
         with torch.no_grad():
-            some = slice(start, start + EVALUATION_BATCH)
-            labels = y[some].to(theta.device)
-            logits = network.logits(theta, x[some].to(theta.device), scratch)
+            x, y = examples.take(torch.arange(start, min(start + EVALUATION_BATCH, len(examples))))
+            labels = y.to(theta.device)
+            logits = network.logits(theta, x.to(theta.device), scratch)
             loss = F.cross_entropy(logits, labels, reduction="sum")
             return int((logits.argmax(1) == labels).sum()), float(loss)
 
-    found = list(crew.in_order(work, range(0, len(y), EVALUATION_BATCH)))
-    return sum(right for right, _ in found) / len(y), sum(loss for _, loss in found) / len(y)
+    found = list(crew.in_order(work, range(0, len(examples), EVALUATION_BATCH)))
+    return sum(right for right, _ in found) / len(examples), sum(loss for _, loss in found) / len(examples)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from pfels.errors import GuardError
+
 # Clipping aims this much below the bound, so that float32 rounding anywhere on the way to the receiver (a few
 # parts in 1e7) can never lift a transmission above its sensitivity.
 _ROUNDING_MARGIN = 1e-6
@@ -21,6 +23,14 @@ def clip(rows: Tensor, *, bound: float) -> Tensor:
     if bool((lengths > aim).any()):
         scale = torch.where(lengths > aim, aim / lengths.clamp(min=torch.finfo(torch.float64).tiny), 1.0)
         rows.mul_(scale.to(rows.dtype).unsqueeze(-1))
+    return rows
+
+
+def check_sensitivity(rows: Tensor, *, bound: float) -> Tensor:
+    """The rows as they are, or a GuardError if one is longer than `bound`: every privacy figure rests on that."""
+    longest = float(norms(rows).max()) if len(rows) else 0.0
+    if not longest <= bound:
+        raise GuardError(f"an update of norm {longest:.6g} exceeds its sensitivity bound {bound:.6g}: not transmitted")
     return rows
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -43,12 +44,13 @@ def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str, notes: Sequence[str] = ()
 ) -> None:
     """A table on stdout, with notes below it."""
-    table = Table(title=escape(title), title_justify="left", title_style="bold")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:
         table.add_row(*map(escape, row))
     console = Console()
+    console.print(escape(title), style="bold", highlight=False)
     console.print(table)
     for note in notes:
         console.print(escape(note), style="dim", highlight=False)
@@ -95,7 +97,8 @@ def progress(labels: Sequence[str], totals: Sequence[int]) -> Iterator[Any]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         everything = bars.add_task("all rounds", total=sum(totals), visible=len(totals) > 1)
         tasks = [
             bars.add_task(escape(label), total=total, visible=False)

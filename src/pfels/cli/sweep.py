@@ -43,7 +43,7 @@ def command(
 
         pfels sweep demo --grid scheme=pfels,wfl-pdp --grid privacy.epsilon=0.1,0.5,2.0
     """
-    from pfels.cli.tables import spread
+    from pfels.cli.tables import scientific, spread
     from pfels.comparison import group_by_settings
     from pfels.config import parse_value
     from pfels.sweep import grid, point_name, run_points
@@ -68,7 +68,7 @@ def command(
             (
                 *[str(v) for v in group["settings"].values()],
                 spread(group["accuracy"], ".4f"),
-                spread(group["energy"], ".3g"),
+                scientific(group["energy"]),
             )
             for group in groups
         ]

@@ -1,19 +1,12 @@
 """Summaries as rows of a table, and privacy figures as sentences that always say against whom."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pfels.cli.common import number
 
-COMPARE_COLUMNS = (
-    "scheme",
-    "accuracy",
-    "subcarriers",
-    "energy",
-    "airtime",
-    "ε claimed a round",
-    "ε against the server",
-)
+COMPARE_COLUMNS = ("scheme", "accuracy", "subcarriers", "energy", "airtime", "claimed ε", "server ε")
 
 
 def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
@@ -23,10 +16,10 @@ def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
             name,
             spread(row["accuracy"], ".3f"),
             f"{row['subcarriers']:,}",
-            spread(row["energy"], ".3g"),
+            scientific(row["energy"]),
             f"{row['airtime_s']:,.1f} s",
             _claim(row["privacy"]),
-            row["privacy"]["server"].get("display", "none"),
+            _short(row["privacy"]["server"]),
         )
         for name, row in table["schemes"].items()
     ]
@@ -37,11 +30,16 @@ def compare_notes(table: Mapping[str, Any]) -> list[str]:
     rows = list(table["schemes"].values())
     server = rows[0]["privacy"]["server"]
     notes = [
-        f"ε against the server: the whole training's worst device at δ = {server['delta']:g}, neighbours: one device's "
-        "data emptied; it holds.",
-        "ε claimed a round: the paper's formula, for one round; * marks a value outside the range of its proof "
-        f"(ε < 2r/N = {rows[0]['privacy']['claimed']['valid_below']:g}).",
+        f"server ε: against the server, over the whole training, for the worst device, at δ = {server['delta']:g}; "
+        "neighbours: one device's data emptied. It holds.",
     ]
+    claims = [row["privacy"]["claimed"] for row in rows if row["privacy"]["claimed"] is not None]
+    if claims:
+        notes.append(
+            f"claimed ε: the paper's, against the server, for one round, at δ = {server['delta']:g}; neighbours: one "
+            "device added or removed. * marks a value outside the range of its proof, "
+            f"ε < 2r/N = {claims[0]['valid_below']:g}."
+        )
     for name, row in table["schemes"].items():
         outsider = row["privacy"]["outsider"]
         if outsider["epsilon"] is not None:
@@ -70,7 +68,7 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     """Every privacy figure of a run as a sentence."""
     claimed, server, outsider = privacy["claimed"], privacy["server"], privacy["outsider"]
     lines = []
-    if claimed["epsilon"] is not None:
+    if claimed is not None:
         verdict = "within" if claimed["valid"] else "outside"
         lines.append(
             f"claimed: ε = {claimed['epsilon']:g} a round at δ = {claimed['delta']:g}, {verdict} the range of the "
@@ -93,11 +91,27 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def scientific(figure: Mapping[str, float] | None) -> str:
+    """Mean ± standard deviation of a large number, with one power of ten for both."""
+    if figure is None:
+        return "–"
+    if figure["mean"] <= 0:
+        return "0"
+    power = math.floor(math.log10(figure["mean"]))
+    return f"({figure['mean'] / 10**power:.1f}±{figure['std'] / 10**power:.1f})e{power}"
+
+
 def spread(figure: Mapping[str, float] | None, form: str) -> str:
     """Mean ± standard deviation."""
-    return "–" if figure is None else f"{number(figure['mean'], form)} ± {number(figure['std'], form)}"
+    return "–" if figure is None else f"{number(figure['mean'], form)}±{number(figure['std'], form)}"
+
+
+def _short(loss: Mapping[str, Any]) -> str:
+    if loss["epsilon"] is None:
+        return "none"
+    return "> 100" if loss["exceeds_100"] else f"{loss['epsilon']:.2f}"
 
 
 def _claim(privacy: Mapping[str, Any]) -> str:
     claimed = privacy["claimed"]
-    return "–" if claimed["epsilon"] is None else f"{claimed['epsilon']:g}{'' if claimed['valid'] else '*'}"
+    return "–" if claimed is None else f"{claimed['epsilon']:g}{'' if claimed['valid'] else '*'}"

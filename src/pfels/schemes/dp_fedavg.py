@@ -8,7 +8,7 @@ from torch import Tensor
 from pfels.link import Link, Tally
 from pfels.privacy import claimed_noise_multiplier
 from pfels.system import System
-from pfels.vectors import clip
+from pfels.vectors import check_sensitivity, clip
 
 
 def prepare(system: System, t: int) -> Link:
@@ -33,7 +33,7 @@ def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Ten
     std = C * link.event.server_noise_multiplier  # Cσ/√r
     total = torch.zeros_like(theta)
     for part in system.local_updates(theta, t, link.cohort, tally):  # lines 4–10
-        noisy = clip(part.updates, bound=C)
-        for row, device in zip(noisy, link.cohort[part.places].tolist(), strict=True):
+        clipped = check_sensitivity(clip(part.updates, bound=C), bound=C)
+        for row, device in zip(clipped, link.cohort[part.places].tolist(), strict=True):
             total += row.add_(system.device_noise(t, device, std=std))  # line 11
     return total / r  # line 13

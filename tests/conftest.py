@@ -1,0 +1,39 @@
+"""What many tests share: small configs, and the real command in a real process."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pfels.config import Config, load_config
+from pfels.schemes import SCHEMES
+
+SMALL = {"rounds": 6, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 3}
+
+
+def small(**changes: Any) -> Config:
+    """The demo cut down to a fraction of a second; keys are given with `__` for a dot."""
+    return load_config("demo", SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+
+
+@pytest.fixture(params=list(SCHEMES))
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def pfels(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command, run in an empty directory."""
+
+    def call(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pfels", *arguments],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+            env={**os.environ, "COLUMNS": "100"}, **options,
+        )  # fmt: skip
+
+    return call

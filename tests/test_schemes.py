@@ -1,0 +1,218 @@
+"""One contract for all schemes, and the theorems that tie them to each other."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pfels import experiment
+from pfels.assembly import Experiment, build
+from pfels.errors import GuardError
+from pfels.link import Tally
+from pfels.schemes import SCHEMES, load_scheme
+from pfels.seeding import Purpose, generator
+from tests.conftest import small
+
+RECORD = {
+    "round",
+    "cohort",
+    "participants",
+    "beta",
+    "noise_multiplier",
+    "energy",
+    "subcarriers",
+    "train_loss",
+    "test_accuracy",
+}
+SUMMARY = {
+    "scheme",
+    "seed",
+    "rounds",
+    "dimension",
+    "accuracy",
+    "loss",
+    "energy",
+    "subcarriers",
+    "airtime_s",
+    "seconds",
+    "privacy",
+}
+LOOSE = {"channel__snr_min_db": 180.0, "channel__snr_max_db": 180.0, "privacy__epsilon": 1e8, "training__clip": 10.0}
+ON_AIR = ["pfels", "wfl-p", "wfl-pdp", "pfels-plus"]
+
+
+def play(e: Experiment, t: int = 0) -> tuple[torch.Tensor, Tally]:
+    tally = Tally()
+    theta = e.network.initial(generator(e.config.seed, Purpose.MODEL))
+    return e.scheme.play(e.system, e.scheme.prepare(e.system, t), theta, t, tally), tally
+
+
+def as_scheme(e: Experiment, name: str) -> Experiment:
+    return replace(e, scheme=load_scheme(name))
+
+
+# the contract
+
+
+def test_a_run_has_the_promised_fields_and_a_record_a_round(scheme: str):
+    result = experiment.run(small(scheme=scheme))
+    assert result.summary.keys() >= SUMMARY
+    assert [r["round"] for r in result.records] == list(range(6))
+    assert all(r.keys() >= RECORD for r in result.records)
+    assert len(result.parameters) == result.summary["dimension"]
+
+
+def test_the_same_config_gives_the_same_bits(scheme: str):
+    a, b = (experiment.run(small(scheme=scheme, seed=5)) for _ in range(2))
+    assert torch.equal(a.parameters, b.parameters)
+    assert a.records == b.records
+
+
+def test_another_seed_gives_another_run(scheme: str):
+    a, b = (experiment.run(small(scheme=scheme, seed=s)) for s in (0, 1))
+    assert not torch.equal(a.parameters, b.parameters)
+
+
+def test_ledger_totals_are_the_sum_of_the_rounds(scheme: str):
+    result = experiment.run(small(scheme=scheme))
+    for key in ("energy", "energy_bound", "subcarriers", "silent"):
+        values = [r[key] for r in result.records]
+        if scheme in ON_AIR or key in ("subcarriers", "silent"):
+            assert result.summary[key] == pytest.approx(sum(values), rel=1e-12)
+        else:
+            assert values == [None] * 6
+            assert result.summary[key] is None
+
+
+def test_subcarriers_are_k_or_d_over_the_air_and_r_times_d_on_orthogonal_links(scheme: str):
+    result = experiment.run(small(scheme=scheme))
+    d = result.summary["dimension"]
+    a_round = {"pfels": round(0.3 * d), "wfl-p": d, "wfl-pdp": d, "dp-fedavg": 8 * d, "fedavg": 8 * d}.get(
+        scheme, round(0.3 * d)
+    )
+    assert result.summary["subcarriers"] == 6 * a_round
+    assert result.summary["airtime_s"] == pytest.approx(6 * math.ceil(a_round / 3300) * 0.01)
+
+
+@pytest.mark.parametrize("name", ON_AIR)
+def test_realised_energy_is_near_its_bound_and_within_every_devices_limit_on_average(name: str):
+    e = build(small(scheme=name))
+    for t in range(5):
+        link = e.scheme.prepare(e.system, t)
+        assert np.all(link.on_air.energy_bounds <= link.on_air.powers * (1 + 1e-9))
+        _, tally = play(e, t)
+        assert sum(tally.energies) <= 1.5 * link.on_air.energy_bounds.sum()
+
+
+def test_poisson_cohorts_are_an_option_of_every_scheme(scheme: str):
+    result = experiment.run(small(scheme=scheme, cohort__sampling="poisson", rounds=12))
+    assert len({len(r["cohort"]) for r in result.records}) > 1
+
+
+def test_an_empty_poisson_cohort_harms_nothing(scheme: str):
+    result = experiment.run(
+        small(scheme=scheme, cohort__sampling="poisson", cohort__size=1, rounds=12, privacy__delta=1e-3)
+    )
+    empty = [r for r in result.records if not r["cohort"]]
+    assert empty
+    assert all(r["participants"] == 0 and r["train_loss"] is None for r in empty)
+    assert bool(torch.isfinite(result.parameters).all())
+
+
+def test_a_device_whose_training_diverges_is_silent_and_counted(scheme: str):
+    e = build(small(scheme=scheme, training__learning_rate=1e30, model__name="mlp"))
+    estimate, tally = play(e)
+    assert tally.silent == 8
+    assert tally.mean_loss is None
+    assert bool(torch.isfinite(estimate).all())
+    record = experiment.run(small(scheme=scheme, training__learning_rate=1e30, rounds=1)).records[0]
+    assert (record["participants"], record["silent"]) == (0, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("pfels", "pfels"),
+        ("wfl-p", "wfl_p"),
+        ("wfl-pdp", "wfl_p"),
+        ("dp-fedavg", "dp_fedavg"),
+        ("pfels-plus", "pfels_plus"),
+    ],
+)
+def test_without_its_clip_a_scheme_refuses_to_transmit(name: str, file: str, monkeypatch: pytest.MonkeyPatch):
+    e = build(small(scheme=name, training__clip=1e-3))
+    monkeypatch.setattr(f"pfels.schemes.{file}.clip", lambda rows, bound: rows)
+    with pytest.raises(GuardError, match="sensitivity"):
+        play(e)
+
+
+# the theorems
+
+
+def test_p_one_and_no_privacy_limit_is_wfl_p():
+    e = build(small(compression__ratio=1.0, privacy__epsilon=1e9))
+    pfels, wfl_p = play(e)[0], play(as_scheme(e, "wfl-p"))[0]
+    assert torch.allclose(pfels, wfl_p, rtol=1e-5, atol=1e-8)
+
+
+def test_p_one_is_wfl_pdp():
+    e = build(small(compression__ratio=1.0, privacy__epsilon=0.05))
+    assert e.scheme.prepare(e.system, 0).on_air.limit == "privacy"
+    assert torch.allclose(play(e)[0], play(as_scheme(e, "wfl-pdp"))[0], rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["wfl-p", "wfl-pdp", "dp-fedavg"])
+def test_no_noise_and_loose_clip_is_fedavg(name: str):
+    """Power and ε without limit leave no noise: β → ∞ and the estimate is the plain mean."""
+    e = build(small(scheme=name, **LOOSE))
+    assert torch.allclose(play(e)[0], play(as_scheme(e, "fedavg"))[0], rtol=1e-4, atol=1e-7)
+
+
+def test_no_noise_and_loose_clip_make_pfels_fedavg_on_the_kept_coordinates():
+    e = build(small(**LOOSE))
+    kept = e.system.rand_k(0)
+    estimate, mean = play(e)[0], play(as_scheme(e, "fedavg"))[0]
+    assert torch.allclose(estimate[kept], mean[kept], rtol=1e-4, atol=1e-7)
+    dropped = torch.ones(len(estimate), dtype=torch.bool)
+    dropped[kept] = False
+    assert not bool(estimate[dropped].any())
+
+
+@pytest.mark.parametrize("name", ["pfels", "wfl-p", "wfl-pdp", "dp-fedavg"])
+def test_the_estimates_noise_is_the_noise_multiplier_times_the_bound_over_r(name: str):
+    """Δ̂ = mean + noise with standard deviation zC/r on every received coordinate: what the accountants price."""
+    e = build(small(scheme=name, model__hidden=128))
+    link, received = e.scheme.prepare(e.system, 0), slice(None)
+    if name == "pfels":
+        received = e.system.rand_k(0)
+    quiet = build(small(scheme="fedavg", model__hidden=128))
+    clipped = clipped_mean(quiet)
+    noise = (play(e)[0] - clipped)[received]
+    std = link.event.noise_multiplier * e.system.bound / e.system.cohort_size
+    assert float(noise.std()) == pytest.approx(std, rel=5 / math.sqrt(2 * len(noise)))
+
+
+def clipped_mean(e: Experiment) -> torch.Tensor:
+    theta = e.network.initial(generator(e.config.seed, Purpose.MODEL))
+    total = torch.zeros_like(theta)
+    for part in e.system.local_updates(theta, 0, e.system.cohort(0), Tally()):
+        lengths = part.updates.norm(dim=1, keepdim=True)
+        total += (part.updates * (e.system.bound / lengths).clamp(max=1)).sum(0)
+    return total / e.system.cohort_size
+
+
+def test_the_privacy_limit_gives_just_the_claimed_epsilon():
+    e = build(small(privacy__epsilon=0.01))
+    link = e.scheme.prepare(e.system, 0)
+    assert link.on_air.limit == "privacy"
+    dp = as_scheme(e, "dp-fedavg").scheme.prepare(e.system, 0)
+    assert link.event.noise_multiplier == pytest.approx(dp.event.noise_multiplier, rel=1e-12)
+
+
+def test_schemes_meet_the_same_cohorts_and_channels():
+    e = build(small())
+    links = [load_scheme(name).prepare(e.system, 3) for name in SCHEMES if name != "pfels-plus"]
+    assert all(np.array_equal(link.cohort, links[0].cohort) for link in links)
+    assert all(np.array_equal(link.air.gains, links[0].on_air.gains) for link in links if link.air)

@@ -32,9 +32,9 @@ def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "seeds": [run["seed"] for run in runs],
         "rounds": runs[0]["rounds"],
         "dimension": runs[0]["dimension"],
-        "accuracy": _spread([run["accuracy"] for run in runs]),
-        "loss": _spread([run["loss"] for run in runs]),
-        "energy": _spread([run["energy"] for run in runs]),
+        "accuracy": spread([run["accuracy"] for run in runs]),
+        "loss": spread([run["loss"] for run in runs]),
+        "energy": spread([run["energy"] for run in runs]),
         "subcarriers": runs[0]["subcarriers"],
         "airtime_s": runs[0]["airtime_s"],
         "privacy": max((run["privacy"] for run in runs), key=_severity),
@@ -50,7 +50,7 @@ def group_by_settings(points: Sequence[Point], summaries: Sequence[Mapping[str, 
     return [{"settings": settings, **aggregate(members)} for settings, members in groups.values()]
 
 
-def _spread(values: Sequence[float | None]) -> dict[str, float] | None:
+def spread(values: Sequence[float | None]) -> dict[str, float] | None:
     """Mean and sample standard deviation; nothing where a run has no such figure."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):

@@ -1,0 +1,236 @@
+"""The tables of a report: what each group reached and what it cost, in figures and plain words."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pfels.groups import Group, Study
+from pfels.plots import ranked_energy
+from pfels.privacy import Adversary, Neighbours
+
+NONE = "–"
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def comparison(study: Study) -> list[dict[str, Any]]:
+    """A row a group: what it reached, and what it used up."""
+    return [_finished_row(group, group.row) if group.row else _unfinished_row(group) for group in study.groups]
+
+
+def highlights(study: Study) -> list[dict[str, str]]:
+    """The figures to see first: the best of each kind among the finished groups, and whose it is."""
+    rows = [(group, group.row) for group in study.groups if group.row is not None]
+    epsilons = [(row["privacy"]["server"]["epsilon"], group, row) for group, row in rows]
+    energies = [(row["energy"]["mean"], group, row) for group, row in rows if row["energy"] is not None]
+    kinds: list[tuple[str, str, list[tuple[Any, Group, Any]], Callable[[Any], str]]] = [
+        ("Test accuracy", "Most accurate", [(-row["accuracy"]["mean"], group, row) for group, row in rows],
+         lambda row: _accuracy(row, len(row["seeds"]) > 1)),
+        ("ε against the server", "Smallest ε against the server", [each for each in epsilons if each[0] is not None],
+         lambda row: _epsilon_text(row["privacy"]["server"])),
+        ("Energy", "Least energy", energies, lambda row: scientific(row["energy"]["mean"])),
+        ("Subcarriers", "Fewest subcarriers", [(row["subcarriers"], group, row) for group, row in rows],
+         lambda row: f"{row['subcarriers']:,}"),
+    ]  # fmt: skip
+    cards = []
+    for alone, among, found, text in kinds:
+        if found:
+            best = min(value for value, _, _ in found)
+            winners = [(group, row) for value, group, row in found if value == best]
+            cards.append({
+                "title": alone if len(rows) == 1 else among,
+                "value": text(winners[0][1]),
+                "who": "; ".join(group.label for group, _ in winners),
+            })  # fmt: skip
+    return cards
+
+
+def adversaries(study: Study) -> list[dict[str, Any]]:
+    """Every privacy figure, a block for each adversary: its words, a row a group, and why a figure holds or not."""
+    server = [(group, _loss(group, "server")) for group in study.groups]
+    outsider = [(group, _loss(group, "outsider")) for group in study.groups]
+    claimed = [(group, _claim(group)) for group in study.groups]
+    return [
+        _block("server", "Against the server, over the whole training", Adversary.SERVER, server,
+               "The figure is that of the device that lost most, in the seed where it lost most."),
+        _block("outsider", "Against an outsider, over the whole training", Adversary.OUTSIDER, outsider,
+               "Who took part is hidden from an outsider, which may make the loss smaller."),
+        _block("claim", "What the paper claims, for one round", Adversary.SERVER, claimed,
+               "This is the paper's own figure, kept for comparison; it says nothing of the whole training."),
+    ]  # fmt: skip
+
+
+def spread_rows(study: Study) -> list[tuple[Group, Mapping[str, Any]]]:
+    """How the loss to the server is spread over the devices, for the groups that have noise in every round."""
+    found = [(group, group.row["privacy"]["server"]["distribution"]) for group in study.groups if group.row]
+    return [(group, spread) for group, spread in found if spread["max"] is not None]
+
+
+def alignment(study: Study) -> list[dict[str, Any]]:
+    """β over the rounds of each group that transmits over the air, and how often each limit set it."""
+    rows = []
+    for group in study.groups:
+        beta = group.stack("beta")
+        known = beta[~np.isnan(beta)]
+        if len(known):
+            limits = [limit for run in group.runs for limit in run.limits if limit is not None]
+            shares = {name: limits.count(name) / len(limits) for name in sorted(set(limits))}
+            noise = group.stack("noise_multiplier")
+            rows.append({
+                "group": group,
+                "median": f"{np.median(known):.3g}",
+                "range": f"{known.min():.3g} to {known.max():.3g}",
+                "shares": [{"limit": name, "percent": f"{share:.0%}"} for name, share in shares.items()],
+                "noise": f"{np.nanmin(noise):.3g}",
+            })  # fmt: skip
+    return rows
+
+
+def device_energy(study: Study) -> list[dict[str, Any]]:
+    """How unevenly the energy is spread over the devices of each group that has one."""
+    rows = []
+    for group in study.groups:
+        ranked = ranked_energy(group)
+        if ranked is not None and len(ranked):
+            tenth = max(1, round(0.1 * group.config.data.devices))
+            rows.append({
+                "group": group,
+                "most": scientific(ranked[0]),
+                "median": scientific(float(np.median(ranked))),
+                "tenth": f"{ranked[:tenth].sum() / ranked.sum():.0%}",
+            })  # fmt: skip
+    return rows
+
+
+def checkpoints(group: Group, column: str, *, shares: Sequence[float] = (0.1, 0.25, 0.5, 0.75, 1.0)) -> list[str]:
+    """A quantity at a few points of the training, as text, for those who do not see its figure."""
+    curve = group.curve(column)
+    cells = []
+    for share in shares:
+        due = share * group.config.rounds
+        at = -1 if curve is None else int(np.searchsorted(curve.spent["rounds"], due - 1e-9))
+        known = curve is not None and at < len(curve.mean)
+        cells.append(f"{curve.mean[at]:.3f}" if curve is not None and known else NONE)
+    return cells
+
+
+def scientific(mean: float, std: float | None = None) -> str:
+    """A number, with its spread if given, over one power of ten: (5.3 ± 0.8) × 10⁶."""
+    if mean <= 0:
+        return "0"
+    power = math.floor(math.log10(mean))
+    if abs(power) < 3:
+        return f"{mean:.3g}" if std is None else f"{mean:.3g} ± {std:.2g}"
+    ten = f"× 10{str(power).translate(SUPERSCRIPTS)}"
+    scale = 10.0**power
+    return f"{mean / scale:.2f} {ten}" if std is None else f"({mean / scale:.2f} ± {std / scale:.2f}) {ten}"
+
+
+def _finished_row(group: Group, row: Mapping[str, Any]) -> dict[str, Any]:
+    several, privacy = len(group.runs) > 1, row["privacy"]
+    energy = row["energy"]
+    return {
+        "group": group,
+        "note": f"{len(group.runs)} seeds" if several else f"seed {group.config.seed}",
+        "accuracy": _accuracy(row, several),
+        "loss": f"{row['loss']['mean']:.3f}",
+        "subcarriers": f"{row['subcarriers']:,}",
+        "energy": NONE if energy is None else scientific(energy["mean"], energy["std"] if several else None),
+        "airtime": f"{row['airtime_s']:,.1f} s",
+        "claimed": _claimed_text(privacy["claimed"]),
+        "server": _epsilon_text(privacy["server"]),
+        "outsider": _epsilon_text(privacy["outsider"]),
+    }
+
+
+def _unfinished_row(group: Group) -> dict[str, Any]:
+    run, last = group.runs[0], group.runs[0].last
+    accuracy, loss = (run.columns[name][~np.isnan(run.columns[name])] for name in ("test_accuracy", "test_loss"))
+    used, channel = run.columns["subcarriers"], group.config.channel
+    slots = np.ceil(used / channel.subcarriers).sum()
+    return {
+        "group": group,
+        "note": f"unfinished: {run.rounds} of {group.config.rounds} rounds",
+        "accuracy": f"{accuracy[-1]:.3f}" if len(accuracy) else NONE,
+        "loss": f"{loss[-1]:.3f}" if len(loss) else NONE,
+        "subcarriers": f"{int(used.sum()):,}",
+        "energy": scientific(float(run.columns["energy"].sum())) if group.has_energy else NONE,
+        "airtime": f"{slots * channel.slot_ms / 1000:,.1f} s",
+        "claimed": _claimed_text(last["claimed"]) if last else NONE,
+        "server": _epsilon_text(last["server"]) if last else NONE,
+        "outsider": NONE,
+    }
+
+
+def _accuracy(row: Mapping[str, Any], several: bool) -> str:
+    figure = row["accuracy"]
+    return f"{figure['mean']:.3f} ± {figure['std']:.3f}" if several else f"{figure['mean']:.3f}"
+
+
+def _epsilon_text(loss: Mapping[str, Any]) -> str:
+    epsilon = loss["epsilon"]
+    if epsilon is None:
+        return "none"
+    return "> 100" if epsilon > 100 else f"{epsilon:.2f}"
+
+
+def _claimed_text(claim: Mapping[str, Any]) -> str:
+    return NONE if claim["epsilon"] is None else f"{claim['epsilon']:g}{'' if claim['valid'] else '*'}"
+
+
+def _loss(group: Group, who: str) -> dict[str, Any] | None:
+    """A privacy figure of a group; of an unfinished run, what its last round says of it."""
+    row, last = group.row, group.runs[0].last
+    if row is not None:
+        return dict(row["privacy"][who])
+    if last is None or who not in last:
+        return None
+    loss = dict(last[who])
+    return loss | {"valid": loss["epsilon"] is not None, "why": f"up to round {group.rounds}; the run is unfinished"}
+
+
+def _claim(group: Group) -> dict[str, Any] | None:
+    """The paper's claim in the words of the other figures."""
+    row, last = group.row, group.runs[0].last
+    claim = row["privacy"]["claimed"] if row is not None else last["claimed"] if last else None
+    if claim is None or claim["epsilon"] is None:
+        return None
+    below, exact = claim["valid_below"], group.stack("exact_epsilon")
+    if claim["valid"]:
+        why = f"within the range of the paper's proof, ε < 2r/N = {below:g}"
+    elif claim["epsilon"] >= below:
+        why = f"outside the range of the paper's proof, ε < 2r/N = {below:g}"
+    else:
+        why = "outside the range of the paper's proof, which needs δ < r/N"
+    if not np.isnan(exact).all():
+        why += f"; done exactly, the same argument gives ε = {np.nanmax(exact):.3g} in the worst round"
+    return {**claim, "neighbours": Neighbours.ADD_REMOVE.value, "why": why}
+
+
+def _block(
+    key: str, title: str, adversary: Adversary, found: Sequence[tuple[Group, dict[str, Any] | None]], note: str
+) -> dict[str, Any]:
+    """One adversary's table; the words that several rows share stand below it once, with the rows they belong to."""
+    rows: list[dict[str, Any]] = []
+    reasons: dict[str, list[str]] = {}
+    relations: dict[str, str] = {}
+    for group, loss in found:
+        if loss is None:
+            reason = "makes no such claim" if key == "claim" else "not known before the run is finished"
+            rows.append({"group": group, "epsilon": NONE, "delta": NONE, "neighbours": NONE, "holds": NONE})
+            reasons.setdefault(reason, []).append(group.label)
+            continue
+        rows.append({
+            "group": group,
+            "epsilon": loss.get("display") or _epsilon_text(loss),
+            "delta": f"{loss['delta']:g}",
+            "neighbours": loss["neighbours"],
+            "holds": "yes" if loss["valid"] else "no",
+        })  # fmt: skip
+        reasons.setdefault(loss["why"], []).append(group.label)
+        relations[loss["neighbours"]] = Neighbours(loss["neighbours"]).sentence
+    return {
+        "key": key, "title": title, "adversary": adversary.sentence, "note": note, "rows": rows,
+        "reasons": [{"why": why, "who": labels} for why, labels in reasons.items()], "relations": relations,
+    }  # fmt: skip

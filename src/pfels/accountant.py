@@ -77,11 +77,11 @@ class ServerLedger:
         if event.devices != self.devices:
             raise InputError(f"devices = {event.devices}: the ledger is of {self.devices}")
         who = np.sort(np.array(event.participants, np.int64))
-        new = who[~np.isin(who, self.ids, assume_unique=True)]
-        places = np.searchsorted(self.ids, new)
-        ids = np.insert(self.ids, places, new)
-        mu_squared = np.insert(self.mu_squared, places, 0.0)
-        participations = np.insert(self.participations, places, 0)
+        places = np.searchsorted(self.ids, who)
+        new = np.append(self.ids, -1)[places] != who
+        ids = np.insert(self.ids, places[new], who[new])
+        mu_squared = np.insert(self.mu_squared, places[new], 0.0)
+        participations = np.insert(self.participations, places[new], 0)
         here = np.searchsorted(ids, who)
         z = event.server_noise_multiplier
         mu_squared[here] += math.inf if z == 0 else z**-2
@@ -139,7 +139,7 @@ def outsider_loss(
     elif not rounds:
         epsilon, why = 0.0, "nothing was released"
     elif sampling is Sampling.POISSON:
-        epsilon, accountant = poisson_epsilon(rounds, rate=cohort / devices, delta=delta)
+        epsilon, accountant = poisson_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)
         why = f"every device takes part by its own coin, {cohort} in {devices}, unseen by the outsider"
     else:
         epsilon, accountant = fixed_size_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)

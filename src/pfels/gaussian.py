@@ -40,7 +40,7 @@ def gaussian_delta(*, epsilon: float, mu: float) -> float:
 
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """The ε at which a μ-GDP mechanism has this δ; 0 where δ(0) is less already."""
-    return mixture_epsilon(mu=np.array([mu]), weights=np.array([1.0]), delta=delta) if mu > 0 else 0.0
+    return mixture_epsilon(mu=np.array([mu]), log_weights=np.zeros(1), delta=delta) if mu > 0 else 0.0
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
@@ -58,14 +58,14 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     return float(optimize.brentq(excess, lower, upper, xtol=1e-300, rtol=1e-14))
 
 
-def mixture_epsilon(*, mu: Reals, weights: Reals, delta: float) -> float:
+def mixture_epsilon(*, mu: Reals, log_weights: Reals, delta: float) -> float:
     """The ε at which Σ wᵢ·δ(ε; μᵢ) = δ, for a mechanism that is μᵢ-GDP with probability wᵢ and says which.
 
     Weights that sum to less than 1 leave the rest to worlds in which nothing is released.
     """
 
     def excess(epsilon: float) -> float:
-        return float(special.logsumexp(log_delta(epsilon=epsilon, mu=mu), b=weights)) - math.log(delta)
+        return float(special.logsumexp(log_weights + log_delta(epsilon=epsilon, mu=mu))) - math.log(delta)
 
     if excess(0.0) <= 0:
         return 0.0
@@ -95,7 +95,7 @@ def revealed_epsilon(*, noise_multiplier: float, rate: float, rounds: int, delta
     slack = 1e-6 * delta  # rare counts are not priced one by one: few count as the fewest kept, many as δ = 1
     fewest, most = max(1, int(count.ppf(slack))), max(1, int(count.isf(slack)))
     k = np.arange(fewest, most + 1, dtype=np.float64)
-    weights = np.asarray(count.pmf(k), dtype=np.float64)
+    log_weights = np.asarray(count.logpmf(k), dtype=np.float64)
     if fewest > 1:
-        weights[0] = count.cdf(fewest)
-    return mixture_epsilon(mu=np.sqrt(k) / noise_multiplier, weights=weights, delta=delta - slack)
+        log_weights[0] = count.logcdf(fewest)
+    return mixture_epsilon(mu=np.sqrt(k) / noise_multiplier, log_weights=log_weights, delta=delta - slack)

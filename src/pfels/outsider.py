@@ -19,6 +19,7 @@ from pfels.privacy import Sampling
 MOST_LEVELS = 12
 LARGEST_NOISE_MULTIPLIER = 1e6  # more is taken as this much: the accountants' differences would drown in rounding
 SMALLEST_PLD_DELTA = 1e-10  # below, rounding errors of the PLD's Fourier transforms show in ε
+MOST_PLD_ROUNDS = 200_000  # beyond, dp-accounting's PLD takes long to decide how to go about it
 SMALLEST_INTERVAL, MOST_POINTS = 1e-6, 5e5  # of the PLD's grids
 ORDERS = (*range(2, 24), *range(24, 40, 2), *range(40, 64, 4), 64, 72, 80, 96, 112, 128, 160, 512, 1024)
 
@@ -47,12 +48,12 @@ def levels(rounds: Rounds) -> dict[float, int]:
     return {members[0]: sum(capped[z] for z in members) for members in bins}
 
 
-def poisson_epsilon(rounds: Rounds, *, rate: float, delta: float) -> tuple[float, str]:
-    """ε for add-remove neighbours where every device takes part by its own coin, and the accountant that gave it."""
-    rounds = levels(rounds)
+def poisson_epsilon(rounds: Rounds, *, devices: int, cohort: int, delta: float) -> tuple[float, str]:
+    """ε for add-remove neighbours where each device takes part with probability r/N, and the accountant that gave it."""
+    rounds, rate = levels(rounds), cohort / devices
     bounds = {"revealed-sampling": _revealed(rounds, rate=rate, delta=delta)}
-    if delta < SMALLEST_PLD_DELTA:
-        bounds["rdp"] = _rdp_epsilon(rounds, cohort=rate, devices=1, sampling=Sampling.POISSON, delta=delta)
+    if delta < SMALLEST_PLD_DELTA or sum(rounds.values()) > MOST_PLD_ROUNDS:
+        bounds["rdp"] = _rdp_epsilon(rounds, devices=devices, cohort=cohort, sampling=Sampling.POISSON, delta=delta)
     else:
         bounds["pld"] = _pld_epsilon(rounds, rate=rate, delta=delta, ceiling=bounds["revealed-sampling"])
     return _least(bounds)
@@ -92,13 +93,13 @@ def _pld_epsilon(rounds: Rounds, *, rate: float, delta: float, ceiling: float) -
     z = min(rounds)
     one_round = amplified(epsilon=1 / (2 * z**2) + 11 / z, rate=rate)  # the widest loss, 11 standard deviations out
     best, interval = ceiling, one_round / 2000
-    while best > 0:
+    while 0 < best < 1e5:  # past that the loss is beyond dispute, and the PLD's grid beyond floats
         interval = max(interval, SMALLEST_INTERVAL, _width(best, delta) / MOST_POINTS)
         found = _pld_epsilon_at(interval, rounds, rate=rate, delta=delta)
         settled = 0.998 * best < found <= best  # what a finer grid could still gain is a tenth of this or less
         best, interval = min(best, found), interval / 4
         too_fine = interval < SMALLEST_INTERVAL or len(rounds) * one_round / interval > 6e4
-        if settled or too_fine or best > 1000 or _width(best, delta) / interval > MOST_POINTS:
+        if settled or too_fine or not 0 < best < 1000 or _width(best, delta) / interval > MOST_POINTS:
             break
     return best
 
@@ -116,7 +117,7 @@ def _pld_epsilon_at(interval: float, rounds: Rounds, *, rate: float, delta: floa
     return float(accountant.get_epsilon(delta))
 
 
-def _rdp_epsilon(rounds: Rounds, *, devices: int, cohort: float, sampling: Sampling, delta: float) -> float:
+def _rdp_epsilon(rounds: Rounds, *, devices: int, cohort: int, sampling: Sampling, delta: float) -> float:
     total: Reals = np.zeros(len(ORDERS))
     for z, count in rounds.items():
         total += count * np.array(_rdp_of_one_round(z, devices, cohort, sampling))
@@ -124,7 +125,7 @@ def _rdp_epsilon(rounds: Rounds, *, devices: int, cohort: float, sampling: Sampl
 
 
 @lru_cache(maxsize=256)
-def _rdp_of_one_round(z: float, devices: int, cohort: float, sampling: Sampling) -> tuple[float, ...]:
+def _rdp_of_one_round(z: float, devices: int, cohort: int, sampling: Sampling) -> tuple[float, ...]:
     noise = GaussianDpEvent(z)
     if sampling is Sampling.POISSON:
         accountant = RdpAccountant(ORDERS, NeighboringRelation.ADD_OR_REMOVE_ONE)

@@ -108,7 +108,8 @@ class RunDirectory:
             "log_sha256": checkpoint.mark.sha256.hexdigest(),
         }
         text = json.dumps(about, sort_keys=True, allow_nan=False)
-        metadata = {"pfels": text, "sha256": _digest(checkpoint.tensors, text)}
+        # One key only: the format keeps several in no fixed order, and equal states must be equal files.
+        metadata = {"pfels": f"{_digest(checkpoint.tensors, text)} {text}"}
         blob = safetensors.torch.save(dict(checkpoint.tensors), metadata)
         with _writing(self.path):
             with open(self.path / "rounds.jsonl", "rb") as log:
@@ -139,12 +140,12 @@ class RunDirectory:
         damaged = f"{path}: truncated or altered; restore it from a backup, or delete {self.path} and start again"
         try:
             with safe_open(path, framework="pt") as file:
-                metadata = file.metadata() or {}
+                digest, _, text = file.metadata()["pfels"].partition(" ")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            about = json.loads(metadata["pfels"])
+            about = json.loads(text)
         except (SafetensorError, OSError, KeyError, ValueError, TypeError):
             raise InputError(damaged) from None
-        if metadata.get("sha256") != _digest(tensors, metadata["pfels"]):
+        if digest != _digest(tensors, text):
             raise InputError(damaged)
         if about["format"] != FORMAT:
             raise InputError(f"{path}: written in format {about['format']}; this version reads format {FORMAT}")

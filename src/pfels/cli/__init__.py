@@ -38,7 +38,6 @@ def main() -> None:
     except (RunError, GuardError) as error:
         code = _fail(error, 1)
     except KeyboardInterrupt:
-        say("interrupted; what was done is saved: --resume, or the same sweep or compare, goes on from there")
         code = 130
     except typer.Exit as error:
         code = error.exit_code
@@ -48,6 +47,8 @@ def main() -> None:
         if usage is None:
             raise
         code = _fail(usage(), 2)
+    if code == 130:  # some versions of Typer turn the interrupt itself into this code
+        say("interrupted; what was done is saved: --resume, or the same sweep or compare, goes on from there")
     sys.exit(code)
 
 

@@ -22,6 +22,8 @@ from pfels.cli.common import (
     stem,
 )
 from pfels.cli.tables import COMPARE_COLUMNS, compare_notes, compare_rows
+from pfels.config import load_config
+from pfels.schemes import SCHEMES
 
 
 def command(
@@ -45,14 +47,15 @@ def command(
 
         pfels compare demo --schemes pfels,wfl-pdp --seeds 0,1,2,3,4 -s privacy.epsilon=0.2
     """
-    from pfels.comparison import compare
-    from pfels.config import load_config
-    from pfels.schemes import SCHEMES
-
     names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
     changed, numbers = overrides(settings), seed_list(seeds)
     for name in names:
         config = load_config(preset, {**changed, "scheme": name})
+
+    from pfels.comparison import (
+        compare,  # not before the configs are known to be right: PyTorch takes seconds to import
+    )
+
     folder = out or Path("runs") / stem(preset)
     labels = [f"{name}, seed {seed}" for name in names for seed in numbers]
     with progress(labels, [config.rounds] * len(labels)) as report:

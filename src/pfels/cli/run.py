@@ -7,6 +7,7 @@ import typer
 
 from pfels.cli.common import Json, Out, Preset, Set, overrides, print_json, print_table, progress, say, stem
 from pfels.cli.tables import privacy_lines, run_rows
+from pfels.config import load_config
 
 
 def command(
@@ -28,12 +29,12 @@ def command(
 
         pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
     """
-    from pfels.config import load_config
-    from pfels.experiment import run
-    from pfels.sweep import point_name
-
     changed = overrides(settings)
     config = load_config(preset, changed)
+
+    from pfels.experiment import run  # not before the config is known to be right: PyTorch takes seconds to import
+    from pfels.sweep import point_name
+
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
     path = out or Path("runs") / stem(preset) / point_name(label)
     with progress([point_name(label)], [config.rounds]) as report:

@@ -1,0 +1,159 @@
+"""The command as a user meets it: real processes, exit codes, one line for what is wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pfels import load_config, run
+from tests.conftest import SMALL
+
+FAST = [word for key, value in SMALL.items() for word in ("-s", f"{key}={value}")]
+
+
+def bad_npz(path: Path, **changes) -> str:
+    x, y = np.zeros((40, 4), np.float32), np.zeros(40, np.int64)
+    arrays = {"x_train": x, "y_train": y, "x_test": x, "y_test": y} | changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "demo", "-s", "compression.ration=1"], "did you mean compression.ratio?"),
+        (["run", "demo", "-s", "scheme=pfel"], "did you mean pfels?"),
+        (["run", "nosuch"], "neither a preset"),
+        (["run", "demo", "--resume", "--out", "none"], "nothing to resume"),
+        (["run", "demo", "--out", "/proc/none"], "cannot be written"),
+        (["run", "demo", "-s", "data.name=file", "-s", "data.path=none.npz"], "no such file"),
+        (["run", "demo", "-s", "privacy.delta=0.5"], "delta = 0.5: must be below"),
+        (["run", "demo", "-s", "data.devices=2000", "-s", "privacy.delta=0.001"], "the data hold 1437"),
+        (["run", "--bogus"], "No such option"),
+        (["frobnicate"], "No such command"),
+        (["compare", "demo", "--schemes", "pfels,foo"], "unknown scheme"),
+        (["compare", "demo", "--seeds", "0,0"], "distinct values"),
+        (["compare", "demo", "--seeds", "a"], "whole numbers"),
+        (["compare", "demo", "--jobs", "0"], "--jobs"),
+        (["sweep", "demo"], "--grid: needed"),
+        (["sweep", "demo", "-g", "rounds"], "must read key=v1,v2"),
+        (["sweep", "demo", "-g", "rounds=1,x"], "rounds = 'x'"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2_and_touches_nothing(pfels, tmp_path: Path, arguments, message):
+    done = pfels(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y_test": None}, "lacks y_test"),
+        ({"x_train": np.zeros((40, 4, 4, 4, 4), np.float32)}, "x_train has shape"),
+        ({"x_test": np.zeros((40, 5), np.float32)}, "x_test has shape"),
+        ({"x_train": np.zeros((40, 4), np.int32)}, "x_train is int32"),
+        ({"x_train": np.full((40, 4), np.nan, np.float32)}, "NaN or infinity"),
+        ({"y_train": np.zeros(39, np.int64)}, "y_train is int64 of shape (39,)"),
+        ({"y_train": np.full(40, -1)}, "whole labels from 0"),
+        ({"writer_train": np.zeros(3)}, "writer_train has shape"),
+        ({"x_train": np.array([{}] * 40)}, "plain arrays"),
+    ],
+)
+def test_a_wrong_data_file_is_refused_by_the_array_that_is_wrong(tmp_path: Path, changes, message):
+    from pfels.errors import InputError
+
+    path = bad_npz(tmp_path / "data.npz", **changes)
+    with pytest.raises(InputError) as caught:
+        run(load_config("demo", {"data.name": "file", "data.path": path, "data.devices": 20}))
+    assert message in str(caught.value)
+    assert path in str(caught.value)
+
+
+def test_a_file_that_is_no_archive_is_refused(pfels, tmp_path: Path):
+    (tmp_path / "x.npz").write_bytes(b"not a zip")
+    done = pfels("run", "demo", "-s", "data.name=file", "-s", "data.path=x.npz")
+    assert (done.returncode, "not a readable .npz" in done.stderr) == (2, True)
+    assert os.listdir(tmp_path) == ["x.npz"]
+
+
+def test_run_gives_one_json_document_and_everything_else_on_stderr(pfels, tmp_path: Path):
+    done = pfels("run", "demo", *FAST, "--out", "here", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads((tmp_path / "here" / "summary.json").read_text())
+    assert "run directory: here" in done.stderr
+
+
+def test_run_prints_every_privacy_figure_with_its_adversary_and_delta(pfels):
+    done = pfels("run", "demo", *FAST)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "server: ε = " in text
+    assert text.count("δ = ") >= 2
+    assert "neighbours" in text
+    assert "outsider: no ε (" in text
+
+
+def test_compare_gives_the_promised_json(pfels):
+    done = pfels("compare", "demo", *FAST, "--schemes", "pfels,fedavg", "--seeds", "0,1", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["schemes"]
+    assert list(rows) == ["pfels", "fedavg"]
+    assert rows["pfels"]["energy"].keys() == rows["pfels"]["accuracy"].keys() == {"mean", "std"}
+    assert rows["fedavg"]["energy"] is None
+    assert rows["pfels"]["privacy"]["server"]["epsilon"] > 0
+
+
+def test_compare_shows_a_scheme_a_row_and_a_dash_for_no_energy(pfels):
+    done = pfels("compare", "demo", *FAST, "--schemes", "pfels,fedavg", "--seeds", "0")
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert "–" in rows["fedavg"]
+    assert "e" in rows["pfels"]
+    assert "δ = 0.0333333" in done.stdout
+
+
+def test_sweep_gives_a_row_a_point(pfels):
+    done = pfels("sweep", "demo", *FAST, "-g", "compression.ratio=0.1,1.0", "--seeds", "0,1", "--json")
+    points = json.loads(done.stdout)["points"]
+    assert [point["settings"] for point in points] == [{"compression.ratio": 0.1}, {"compression.ratio": 1.0}]
+    assert all(point["seeds"] == [0, 1] for point in points)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_and_exits_130(tmp_path: Path, how: signal.Signals):
+    out = tmp_path / "a"
+    command = [sys.executable, "-m", "pfels", "run", "demo", *FAST, "-s", "rounds=100000", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while (
+        not ((out / "rounds.jsonl").exists() and (out / "rounds.jsonl").stat().st_size) and time.monotonic() < deadline
+    ):
+        time.sleep(0.002)
+    process.send_signal(how)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert stdout == ""
+    assert "saved" in stderr
+    assert "Traceback" not in stderr
+    assert (out / "checkpoint.safetensors").exists()
+
+
+def test_help_teaches_by_example(pfels):
+    assert "pfels compare demo" in pfels("--help").stdout
+    for command in ("run", "compare", "sweep"):
+        assert f"pfels {command} demo" in pfels(command, "--help").stdout
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys, pfels.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

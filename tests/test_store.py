@@ -1,0 +1,195 @@
+"""A run directory survives kills, interrupts, full disks and meddling."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from pfels import experiment
+from pfels.errors import InputError, RunError
+from pfels.store import RunDirectory, write_atomically
+from tests.conftest import SMALL, small
+
+FILES = ("config.toml", "rounds.jsonl", "checkpoint.safetensors")
+
+
+def contents(path: Path) -> list[bytes]:
+    return [(path / name).read_bytes() for name in FILES]
+
+
+def stop_after(rounds: int):
+    def progress(record: dict) -> None:
+        if record["round"] + 1 == rounds:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def interrupted(path: Path, rounds: int = 3, **changes) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(small(**changes), path, progress=stop_after(rounds))
+
+
+def test_a_stored_run_equals_one_in_memory(tmp_path: Path, scheme: str):
+    stored, free = experiment.run(small(scheme=scheme), tmp_path / "a"), experiment.run(small(scheme=scheme))
+    assert torch.equal(stored.parameters, free.parameters)
+    assert stored.records == free.records
+    assert {**stored.summary, "seconds": 0} == {**free.summary, "seconds": 0}
+    assert json.loads((tmp_path / "a" / "summary.json").read_text()) == stored.summary
+
+
+def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path, scheme: str):
+    experiment.run(small(scheme=scheme), tmp_path / "whole")
+    interrupted(tmp_path / "cut", scheme=scheme)
+    assert not (tmp_path / "cut" / "summary.json").exists()
+    experiment.run(small(scheme=scheme), tmp_path / "cut", resume=True)
+    assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
+
+
+def test_a_run_killed_at_ten_moments_ends_identical_to_an_uninterrupted_one(tmp_path: Path):
+    """Real processes and real SIGKILLs, at moments spread over start-up, rounds and checkpoints."""
+    changes = SMALL | {"rounds": 400, "run.checkpoint_every": 7, "run.eval_every": 50}
+    options = [word for key, value in changes.items() for word in ("-s", f"{key}={value}")]
+
+    def start(out: Path, *more: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "pfels", "run", "demo", *options, "--out", str(out), *more]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert start(whole).wait(timeout=120) == 0
+    size = (whole / "rounds.jsonl").stat().st_size
+    for moment in range(10):
+        process = start(cut, "--resume") if (cut / "config.toml").exists() else start(cut)
+        wanted, log = size * moment // 11, cut / "rounds.jsonl"
+        while process.poll() is None and not (log.exists() and log.stat().st_size > wanted):
+            time.sleep(0.001)
+        assert process.poll() is None, f"exited by itself at moment {moment}"
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert start(cut, "--resume").wait(timeout=120) == 0
+    assert contents(whole) == contents(cut)
+
+
+def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path):
+    first = experiment.run(small(), tmp_path / "a")
+    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "a").iterdir()}
+    again = experiment.run(small(), tmp_path / "a")
+    assert again.summary == first.summary
+    assert again.records == first.records
+    assert torch.equal(again.parameters, first.parameters)
+    assert before == {p.name: p.stat().st_mtime_ns for p in (tmp_path / "a").iterdir()}
+
+
+def test_another_config_is_refused_by_the_keys_that_differ(tmp_path: Path):
+    experiment.run(small(), tmp_path / "a")
+    with pytest.raises(InputError, match=r"differs in seed, compression\.ratio"):
+        experiment.run(small(seed=1, compression__ratio=0.5), tmp_path / "a")
+
+
+def test_the_number_of_workers_may_change_on_resume(tmp_path: Path):
+    interrupted(tmp_path / "a")
+    experiment.run(small(run__workers=2), tmp_path / "a", resume=True)
+
+
+def test_an_unfinished_run_is_not_overwritten(tmp_path: Path):
+    interrupted(tmp_path / "a")
+    before = contents(tmp_path / "a")
+    with pytest.raises(InputError, match="unfinished run; add --resume"):
+        experiment.run(small(), tmp_path / "a")
+    assert contents(tmp_path / "a") == before
+
+
+def test_there_must_be_something_to_resume(tmp_path: Path):
+    with pytest.raises(InputError, match="nothing to resume"):
+        experiment.run(small(), tmp_path / "a", resume=True)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        experiment.run(small(), tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("meddle", ["truncate", "flip", "empty", "metadata"])
+def test_a_truncated_or_tampered_checkpoint_is_refused_and_touched_by_nobody(tmp_path: Path, meddle: str):
+    interrupted(tmp_path / "a")
+    path = tmp_path / "a" / "checkpoint.safetensors"
+    blob = bytearray(path.read_bytes())
+    if meddle == "truncate":
+        blob = blob[: len(blob) // 2]
+    elif meddle == "flip":
+        blob[-9] ^= 1
+    elif meddle == "empty":
+        blob = bytearray()
+    else:
+        blob = bytearray(bytes(blob).replace(b'\\"round\\": 3', b'\\"round\\": 2'))
+    path.write_bytes(blob)
+    before = contents(tmp_path / "a")
+    with pytest.raises(InputError, match="truncated or altered"):
+        experiment.run(small(), tmp_path / "a", resume=True)
+    assert contents(tmp_path / "a") == before
+
+
+def test_a_tampered_log_is_refused(tmp_path: Path):
+    interrupted(tmp_path / "a")
+    log = tmp_path / "a" / "rounds.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"round": 1', b'"round": 7'))
+    with pytest.raises(InputError, match=r"rounds\.jsonl: truncated or altered"):
+        experiment.run(small(), tmp_path / "a", resume=True)
+
+
+def test_what_a_kill_left_behind_the_checkpoint_is_cut_off(tmp_path: Path):
+    experiment.run(small(), tmp_path / "whole")
+    interrupted(tmp_path / "a")
+    with open(tmp_path / "a" / "rounds.jsonl", "ab") as log:
+        log.write(b'{"round": 3, "coh')
+    (tmp_path / "a" / ".checkpoint.safetensors.1.partial").write_bytes(b"half")
+    experiment.run(small(), tmp_path / "a", resume=True)
+    assert contents(tmp_path / "whole") == contents(tmp_path / "a")
+    assert not list((tmp_path / "a").glob(".*"))
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint_usable(tmp_path: Path):
+    """A limit on file size stands in for a full disk: writes beyond it fail in the same way."""
+    experiment.run(small(rounds=12), tmp_path / "whole")
+    path = tmp_path / "a"
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(small(rounds=12), path, progress=stop_after(4))
+    limit = (path / "rounds.jsonl").stat().st_size + 2000
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        with pytest.raises(RunError, match="the last checkpoint is intact"):
+            experiment.run(small(rounds=12), path, resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    experiment.run(small(rounds=12), path, resume=True)
+    assert contents(tmp_path / "whole") == contents(path)
+
+
+def test_one_directory_is_held_by_one_process(tmp_path: Path):
+    interrupted(tmp_path / "a")
+    first = RunDirectory(tmp_path / "a", small())
+    with first.opened(resume=True, environment={}), pytest.raises(InputError, match="another process"):
+        experiment.run(small(), tmp_path / "a", resume=True)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    target = tmp_path / "f"
+    write_atomically(target, b"old")
+    monkeypatch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["f"]

@@ -1,0 +1,93 @@
+"""Many runs: the same files whatever the number of jobs, and nothing done twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pfels.comparison import aggregate, compare
+from pfels.errors import InputError
+from pfels.sweep import grid, point_name, run_points
+from tests.conftest import SMALL
+
+TWO = {"schemes": ["pfels", "fedavg"], "seeds": [0, 1], "overrides": SMALL}
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    skip = ("summary.json", "timing.json")  # these hold the seconds a run took
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name not in skip}
+
+
+def test_one_job_and_two_jobs_give_identical_files(tmp_path: Path):
+    one = compare("demo", **TWO, jobs=1, out=tmp_path / "one")
+    two = compare("demo", **TWO, jobs=2, out=tmp_path / "two")
+    assert one == two
+    assert tree(tmp_path / "one") == tree(tmp_path / "two")
+
+
+def test_finished_points_are_skipped_and_unfinished_ones_continued(tmp_path: Path):
+    points = grid("demo", {"seed": [0, 1, 2]}, out=tmp_path, overrides=SMALL)
+    run_points(points[:2], jobs=1)
+    before = (points[0].path / "summary.json").stat().st_mtime_ns
+    seen = []
+    run_points(points, jobs=1, report=lambda index, done: seen.append((index, done)))
+    assert seen[:2] == [(0, 6), (1, 6)]
+    assert [index for index, _ in seen[2:]] == [2] * 6
+    assert (points[0].path / "summary.json").stat().st_mtime_ns == before
+
+
+def test_a_wrong_point_is_found_before_any_point_runs(tmp_path: Path):
+    with pytest.raises(InputError, match="cohort"):
+        grid("demo", {"cohort.size": [5, 500]}, out=tmp_path, overrides=SMALL)
+    points = grid("demo", {"data.devices": [30, 3000]}, out=tmp_path, overrides=SMALL)
+    with pytest.raises(InputError, match=r"data\.devices = 3000"):
+        run_points(points, jobs=1)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_point_is_named_by_its_settings_and_the_name_is_safe():
+    assert (
+        point_name({"scheme": "pfels", "compression.ratio": 0.1, "seed": 0})
+        == "scheme=pfels,compression.ratio=0.1,seed=0"
+    )
+    names = {point_name({"data.path": text}) for text in ("../a", "__/a", "<script>", "x" * 300, "x" * 301)}
+    assert len(names) == 5
+    assert not any(set(name) & set("/<>") or len(name) > 200 for name in names)
+
+
+def test_a_row_shows_mean_spread_and_the_worst_privacy():
+    def summary(seed: int, accuracy: float, epsilon: float | None) -> dict:
+        privacy = {"server": {"epsilon": epsilon}}
+        common = {"rounds": 1, "dimension": 1, "loss": 1.0, "energy": None, "subcarriers": 1, "airtime_s": 1.0}
+        return {"seed": seed, "accuracy": accuracy, "privacy": privacy, **common}
+
+    row = aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, 3.0), summary(2, 1.0, 2.0)])
+    assert row["accuracy"] == pytest.approx({"mean": 0.9, "std": 0.1})
+    assert row["energy"] is None
+    assert row["privacy"]["server"]["epsilon"] == 3.0
+    assert aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, None)])["privacy"]["server"]["epsilon"] is None
+
+
+def test_an_interrupted_sweep_saves_every_run_and_goes_on_from_there(tmp_path: Path):
+    """Ctrl-C of a real sweep of two processes; the same command then finishes it, as if nothing had happened."""
+    options = [word for key, value in (SMALL | {"rounds": 300}).items() for word in ("-s", f"{key}={value}")]
+    command = [sys.executable, "-m", "pfels", "sweep", "demo", "-g", "scheme=pfels,wfl-p", *options, "--jobs", "2"]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "cut")], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    logs = [tmp_path / "cut" / f"scheme={name},seed=0" / "rounds.jsonl" for name in ("pfels", "wfl-p")]
+    deadline = time.monotonic() + 60
+    while not all(log.exists() and log.stat().st_size for log in logs) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert b"Traceback" not in errors
+    assert all((log.parent / "checkpoint.safetensors").exists() for log in logs)
+    for out in ("cut", "whole"):
+        subprocess.run([*command, "--out", str(tmp_path / out)], check=True, capture_output=True, timeout=120)
+    assert tree(tmp_path / "cut") == tree(tmp_path / "whole")

@@ -1,6 +1,7 @@
 """The figures of a report as plain data for plotly.js; colours are left to the page, which knows light from dark."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -15,20 +16,24 @@ AXES = {"rounds": "rounds", "subcarriers": "subcarriers used so far", "energy": 
 LIMIT_SYMBOLS = {"power": "circle", "privacy": "diamond-open"}
 
 
-def learning(groups: Sequence[Group], column: str, title: str, *, log: bool = False) -> Figure:
+def learning(groups: Sequence[Group], column: str, title: str) -> Figure:
     """A quantity of the training, to be drawn against rounds, subcarriers or energy: a line a group, a band its seeds.
 
     Each trace carries its x for every axis that it has; the page puts one of them in place.
     """
-    traces: list[dict[str, Any]] = []
-    for group in groups:
-        curve = group.curve(column)
-        if curve is not None:
-            if len(group.runs) > 1:
-                traces.append(_band(group, curve))
-            traces.append(_line(group, curve, title))
+    traces = list(_curves(groups, column, title))
     axes = {key: words for key, words in AXES.items() if any(key in trace["meta"]["x"] for trace in traces)}
-    return {"data": traces, "axes": axes, "layout": {"yaxis": _axis(title, log=log), "xaxis": _axis(AXES["rounds"])}}
+    return {"data": traces, "axes": axes, "layout": {"yaxis": _axis(title), "xaxis": _axis(AXES["rounds"])}}
+
+
+def server_growth(groups: Sequence[Group]) -> Figure:
+    """The worst device's ε against the server, round by round."""
+    title = "worst device's ε"
+    traces = list(_curves(groups, "server_epsilon", title))
+    for trace in traces:
+        trace["x"] = trace["meta"].pop("x")["rounds"]
+    values = [value for trace in traces for value in trace["y"]]
+    return {"data": traces, "layout": {"yaxis": _log_axis(title, values), "xaxis": _axis(AXES["rounds"])}}
 
 
 def server_spread(rows: Sequence[tuple[Group, Mapping[str, Any]]]) -> Figure:
@@ -47,10 +52,11 @@ def server_spread(rows: Sequence[tuple[Group, Mapping[str, Any]]]) -> Figure:
                 "hovertemplate": "%{text}<extra>" + escape(group.label) + "</extra>",
             }
         )
-    ends = [value for _, found in rows for value in (found["min"], found["max"]) if value > 0]
-    wide = bool(ends) and max(ends) > 20 * min(ends)
+    ends = [value for _, found in rows for value in (found["min"], found["max"])]
+    title = "ε of a device against the server"
+    wide = min(ends) > 0 and max(ends) > 20 * min(ends)
     layout = {
-        "xaxis": _axis("ε of a device against the server", log=wide),
+        "xaxis": _log_axis(title, ends) if wide else _axis(title),
         "yaxis": {"automargin": True, "autorange": "reversed", "type": "category"},
         "height": 110 + 44 * len(rows),
     }
@@ -67,8 +73,12 @@ def device_energy(groups: Iterable[Group]) -> Figure:
             share = (at + 1) / group.config.data.devices * 100
             trace = _styled(group, "lines+markers", {"size": 7, "maxdisplayed": 10})
             traces.append(trace | {"x": _short(share), "y": _short(ranked[at]), "hovertemplate": _hover(
-                group, "first %{x:.3g} % of devices", "energy %{y:.4g}")})  # fmt: skip
-    layout = {"xaxis": _axis("devices, from the one that spent most, in %"), "yaxis": _axis("energy, Σ‖x‖²", log=True)}
+                group, "%{x:.3g} % of devices spent at least this", "energy %{y:.4s}")})  # fmt: skip
+    values = [value for trace in traces for value in trace["y"]]
+    layout = {
+        "xaxis": _axis("share of devices, %"),
+        "yaxis": _log_axis("energy, Σ‖x‖²", values, form="~s"),
+    }
     return {"data": traces, "layout": layout}
 
 
@@ -93,8 +103,21 @@ def alignment(group: Group) -> Figure:
         trace = _styled(group, "markers", {"size": 6, "symbol": symbol})
         traces.append(trace | {"x": [t + 1 for t in rounds], "y": _short(run.columns["beta"][rounds]),
             "hovertemplate": _hover(group, "round %{x}", f"β = %{{y:.4g}}, set by the {limit} limit")})  # fmt: skip
-    layout = {"xaxis": _axis("round"), "yaxis": _axis("β", log=True), "height": 230}
+    layout = {
+        "xaxis": _axis("round"),
+        "yaxis": _log_axis("β", (value for trace in traces for value in trace["y"])),
+        "height": 230,
+    }
     return {"data": traces, "layout": layout}
+
+
+def _curves(groups: Iterable[Group], column: str, title: str) -> Iterator[dict[str, Any]]:
+    for group in groups:
+        curve = group.curve(column)
+        if curve is not None:
+            if len(group.runs) > 1:
+                yield _band(group, curve)
+            yield _line(group, curve, title)
 
 
 def _line(group: Group, curve: Curve, title: str) -> dict[str, Any]:
@@ -121,9 +144,15 @@ def _styled(group: Group, mode: str, marker: Mapping[str, Any]) -> dict[str, Any
             "marker": {"symbol": symbol, **marker}, "meta": {"group": group.style}}  # fmt: skip
 
 
-def _axis(title: str, *, log: bool = False) -> dict[str, Any]:
-    axis: dict[str, Any] = {"title": {"text": title}, "automargin": True, "zeroline": False}
-    return axis | ({"type": "log", "exponentformat": "power"} if log else {})
+def _axis(title: str) -> dict[str, Any]:
+    return {"title": {"text": title}, "automargin": True, "zeroline": False}
+
+
+def _log_axis(title: str, values: Iterable[float], *, form: str = "~g") -> dict[str, Any]:
+    """A logarithmic axis whose labels are whole numbers of one size: 1, 2, 5 of each decade, or 1 alone if many."""
+    known = [value for value in values if value > 0]
+    decades = math.log10(max(known) / min(known)) if known else 0.0
+    return _axis(title) | {"type": "log", "dtick": "D2" if decades < 2.5 else 1, "tickformat": form}
 
 
 def _hover(group: Group, where: str, what: str) -> str:

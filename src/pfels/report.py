@@ -121,9 +121,9 @@ def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[s
     spread = report_tables.spread_rows(study)
     if spread:
         figures[f"{key}-spread"] = plots.server_spread(spread)
-    growth = plots.learning(drawn, "server_epsilon", "worst device's ε", log=True)
-    if growth["data"]:
-        figures[f"{key}-growth"] = growth
+    growth = [group for group in drawn if group.curve("server_epsilon")]
+    if growth:
+        figures[f"{key}-growth"] = plots.server_growth(growth)
     return {
         "key": key,
         "study": study,
@@ -132,10 +132,11 @@ def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[s
         "highlights": report_tables.highlights(study),
         "comparison": report_tables.comparison(study),
         "learning": learning,
-        "silent": [group.label for group in drawn if not group.has_energy],
+        "without_energy": report_tables.listed([group.label for group in drawn if not group.has_energy]),
+        "seeds": report_tables.shared_seeds(study),
         "adversaries": report_tables.adversaries(study),
         "spread": spread,
-        "growth": [group for group in drawn if group.curve("server_epsilon")] if growth["data"] else [],
+        "growth": growth,
         "alignment": alignment,
         "energy": energy,
         "common": report_settings.common(study),

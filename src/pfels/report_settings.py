@@ -14,7 +14,10 @@ from pfels.stored import StoredRun, show
 def common(study: Study) -> dict[str, dict[str, str]]:
     """The settings that all runs share, table by table as in the config file."""
     tables: dict[str, dict[str, str]] = {}
-    for key, value in study.common.items():
+    settings = study.common
+    if "privacy.delta" not in {*settings, *study.differing}:
+        settings["privacy.delta"] = f"1/N = {study.groups[0].config.delta:g}"
+    for key, value in settings.items():
         table, _, leaf = key.rpartition(".")
         tables.setdefault(table, {})[leaf] = _text(value)
     return tables

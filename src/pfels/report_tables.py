@@ -16,7 +16,15 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def comparison(study: Study) -> list[dict[str, Any]]:
     """A row a group: what it reached, and what it used up."""
-    return [_finished_row(group, group.row) if group.row else _unfinished_row(group) for group in study.groups]
+    same = shared_seeds(study) is not None
+    rows = ((group, group.row) for group in study.groups)
+    return [_finished_row(group, row, same_seeds=same) if row else _unfinished_row(group) for group, row in rows]
+
+
+def shared_seeds(study: Study) -> int | None:
+    """How many seeds every finished group has, or None where they differ."""
+    counts = {len(group.runs) for group in study.groups if group.finished}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def highlights(study: Study) -> list[dict[str, str]]:
@@ -24,9 +32,15 @@ def highlights(study: Study) -> list[dict[str, str]]:
     rows = [(group, group.row) for group in study.groups if group.row is not None]
     epsilons = [(row["privacy"]["server"]["epsilon"], group, row) for group, row in rows]
     energies = [(row["energy"]["mean"], group, row) for group, row in rows if row["energy"] is not None]
+    accuracies = [(-row["accuracy"]["mean"], group, row) for group, row in rows]
+
+    def mean(row: Any) -> str:
+        return f"{row['accuracy']['mean']:.3f}"
+
+    on_air = [each for each in accuracies if each[2]["energy"] is not None]
     kinds: list[tuple[str, str, list[tuple[Any, Group, Any]], Callable[[Any], str]]] = [
-        ("Test accuracy", "Most accurate", [(-row["accuracy"]["mean"], group, row) for group, row in rows],
-         lambda row: _accuracy(row, len(row["seeds"]) > 1)),
+        ("Test accuracy", "Most accurate", accuracies, mean),
+        ("", "Most accurate over the air", on_air if 0 < len(on_air) < len(accuracies) else [], mean),
         ("ε against the server", "Smallest ε against the server", [each for each in epsilons if each[0] is not None],
          lambda row: _epsilon_text(row["privacy"]["server"])),
         ("Energy", "Least energy", energies, lambda row: scientific(row["energy"]["mean"])),
@@ -41,7 +55,7 @@ def highlights(study: Study) -> list[dict[str, str]]:
             cards.append({
                 "title": alone if len(rows) == 1 else among,
                 "value": text(winners[0][1]),
-                "who": "; ".join(group.label for group, _ in winners),
+                "who": listed([group.label for group, _ in winners]),
             })  # fmt: skip
     return cards
 
@@ -115,6 +129,13 @@ def checkpoints(group: Group, column: str, *, shares: Sequence[float] = (0.1, 0.
     return cells
 
 
+def listed(labels: Sequence[str]) -> str:
+    """Labels as a list in a sentence; semicolons where a label has a comma of its own."""
+    if any("," in label for label in labels):
+        return "; ".join(labels)
+    return " and ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]]))
+
+
 def scientific(mean: float, std: float | None = None) -> str:
     """A number, with its spread if given, over one power of ten: (5.3 ± 0.8) × 10⁶."""
     if mean <= 0:
@@ -127,20 +148,19 @@ def scientific(mean: float, std: float | None = None) -> str:
     return f"{mean / scale:.2f} {ten}" if std is None else f"({mean / scale:.2f} ± {std / scale:.2f}) {ten}"
 
 
-def _finished_row(group: Group, row: Mapping[str, Any]) -> dict[str, Any]:
-    several, privacy = len(group.runs) > 1, row["privacy"]
-    energy = row["energy"]
+def _finished_row(group: Group, row: Mapping[str, Any], *, same_seeds: bool) -> dict[str, Any]:
+    several, privacy, energy = len(group.runs) > 1, row["privacy"], row["energy"]
     return {
         "group": group,
-        "note": f"{len(group.runs)} seeds" if several else f"seed {group.config.seed}",
-        "accuracy": _accuracy(row, several),
+        "note": "" if same_seeds else f"{len(group.runs)} seeds" if several else "1 seed",
+        "accuracy": _accuracy(row),
         "loss": f"{row['loss']['mean']:.3f}",
         "subcarriers": f"{row['subcarriers']:,}",
         "energy": NONE if energy is None else scientific(energy["mean"], energy["std"] if several else None),
         "airtime": f"{row['airtime_s']:,.1f} s",
         "claimed": _claimed_text(privacy["claimed"]),
         "server": _epsilon_text(privacy["server"]),
-        "outsider": _epsilon_text(privacy["outsider"]),
+        "outsider": _outsider_text(privacy),
     }
 
 
@@ -163,9 +183,9 @@ def _unfinished_row(group: Group) -> dict[str, Any]:
     }
 
 
-def _accuracy(row: Mapping[str, Any], several: bool) -> str:
+def _accuracy(row: Mapping[str, Any]) -> str:
     figure = row["accuracy"]
-    return f"{figure['mean']:.3f} ± {figure['std']:.3f}" if several else f"{figure['mean']:.3f}"
+    return f"{figure['mean']:.3f} ± {figure['std']:.3f}" if len(row["seeds"]) > 1 else f"{figure['mean']:.3f}"
 
 
 def _epsilon_text(loss: Mapping[str, Any]) -> str:
@@ -173,6 +193,20 @@ def _epsilon_text(loss: Mapping[str, Any]) -> str:
     if epsilon is None:
         return "none"
     return "> 100" if epsilon > 100 else f"{epsilon:.2f}"
+
+
+def _outsider_text(privacy: Mapping[str, Any]) -> str:
+    """An outsider sees less than the server, so the server's figure holds where there is none of its own."""
+    alone = privacy["outsider"]["epsilon"] is None and privacy["server"]["epsilon"] is not None
+    return "as server" if alone else _epsilon_text(privacy["outsider"])
+
+
+def _verdict(loss: Mapping[str, Any]) -> str:
+    if loss["epsilon"] is None:
+        return "no figure"
+    if not loss["valid"]:
+        return "no"
+    return "yes, but it is too large to be of use" if loss["epsilon"] > 100 else "yes"
 
 
 def _claimed_text(claim: Mapping[str, Any]) -> str:
@@ -223,14 +257,16 @@ def _block(
             continue
         rows.append({
             "group": group,
-            "epsilon": loss.get("display") or _epsilon_text(loss),
+            "epsilon": loss.get("display") or ("none" if loss["epsilon"] is None else f"{loss['epsilon']:.4g}"),
             "delta": f"{loss['delta']:g}",
             "neighbours": loss["neighbours"],
-            "holds": "yes" if loss["valid"] else "no",
+            "holds": _verdict(loss),
         })  # fmt: skip
         reasons.setdefault(loss["why"], []).append(group.label)
         relations[loss["neighbours"]] = Neighbours(loss["neighbours"]).sentence
+    deltas = {row["delta"] for row in rows} - {NONE}
     return {
         "key": key, "title": title, "adversary": adversary.sentence, "note": note, "rows": rows,
-        "reasons": [{"why": why, "who": labels} for why, labels in reasons.items()], "relations": relations,
+        "reasons": [{"why": why, "who": listed(labels)} for why, labels in reasons.items()], "relations": relations,
+        "delta": deltas.pop() if len(deltas) == 1 else None,
     }  # fmt: skip

@@ -164,7 +164,7 @@ def _verify_checkpoint(path: Path, config: Config) -> None:
     try:
         RunDirectory(path, config).checkpoint()
     except InputError as error:
-        raise InputError(str(error).replace(f"{path}{os.sep}", "")) from None
+        raise InputError(str(error).replace(f"{path}{os.sep}", "").partition(";")[0]) from None
     except KeyError as error:
         raise InputError(f"checkpoint.safetensors: lacks {error}") from None
 

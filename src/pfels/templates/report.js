@@ -8,7 +8,7 @@
 
   const study = (id) => id.split("-")[0];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const clear = (hex) => `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},0.16)`;
+  const clear = (hex) => `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},0.11)`;
 
   function traces(id) {
     const axis = axes[study(id)] || "rounds";
@@ -42,10 +42,7 @@
     return whole;
   }
 
-  const config = {
-    responsive: true, displaylogo: false,
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-  };
+  const config = { responsive: true, displayModeBar: false };
 
   function draw(plot) {
     const id = plot.dataset.figure;

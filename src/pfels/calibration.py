@@ -11,6 +11,7 @@ from pfels.gaussian import gaussian_mu
 from pfels.privacy import Adversary, Loss, Sampling
 
 LEAST, MOST = 1e-3, 1e6  # the noise multipliers that are tried
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 1e6
 CLOSE = 0.999  # an ε from here to 1 times the budget is close enough
 
 
@@ -39,6 +40,8 @@ def calibrate(
     `rounds`; a caller who can, says so. Against an outsider everyone is in the same position and it is not used.
     """
     privacy.require_positive("epsilon", epsilon)
+    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        raise InputError(f"epsilon = {epsilon:g}: must be a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
     privacy.require_delta(delta)
     privacy.require_cohort(devices=devices, cohort=cohort)
     privacy.require_count("rounds", rounds)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pfels.errors import InputError
 
-SMALLEST_NOISE_MULTIPLIER = 1e-9  # below this 1/z² leaves the range in which floats resolve δ
+SMALLEST_NOISE_MULTIPLIER = 1e-12  # below this 1/z² leaves the range in which floats resolve δ
 
 
 class Adversary(StrEnum):

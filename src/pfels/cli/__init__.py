@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from pfels.cli import compare, report, run, sweep
+from pfels.cli import compare, privacy, report, run, sweep
 from pfels.cli.common import say
 from pfels.errors import GuardError, InputError, RunError
 
@@ -26,6 +26,7 @@ app.command("run")(run.command)
 app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("report")(report.command)
+app.command("privacy")(privacy.command)
 
 
 def main() -> None:

@@ -44,12 +44,13 @@ def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str, notes: Sequence[str] = ()
 ) -> None:
     """A table on stdout, with notes below it."""
-    table = Table(title=escape(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:
         table.add_row(*map(escape, row))
     console = Console()
+    console.print(escape(title), style="bold", highlight=False)
     console.print(table)
     for note in notes:
         console.print(escape(note), style="dim", highlight=False)

@@ -11,6 +11,7 @@ from pfels.plots import ranked_energy
 from pfels.privacy import Adversary, Neighbours
 
 NONE = "–"
+_WITHOUT = {"claimed": "makes no such claim", "exact": "nothing hides the updates: there is no noise"}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -62,16 +63,19 @@ def highlights(study: Study) -> list[dict[str, str]]:
 
 def adversaries(study: Study) -> list[dict[str, Any]]:
     """Every privacy figure, a block for each adversary: its words, a row a group, and why a figure holds or not."""
-    server = [(group, _loss(group, "server")) for group in study.groups]
-    outsider = [(group, _loss(group, "outsider")) for group in study.groups]
-    claimed = [(group, _claim(group)) for group in study.groups]
+    server, outsider, claimed, exact = (
+        [(group, _loss(group, who)) for group in study.groups]
+        for who in ("server", "outsider", "claimed", "exact_per_round")
+    )
     return [
         _block("server", "Against the server, over the whole training", Adversary.SERVER, server,
                "The figure is that of the device that lost most, in the seed where it lost most."),
         _block("outsider", "Against an outsider, over the whole training", Adversary.OUTSIDER, outsider,
                "Who took part is hidden from an outsider, which may make the loss smaller."),
-        _block("claim", "What the paper claims, for one round", Adversary.SERVER, claimed,
+        _block("claimed", "What the paper claims, for one round", Adversary.SERVER, claimed,
                "This is the paper's own figure, kept for comparison; it says nothing of the whole training."),
+        _block("exact", "What the paper's argument gives, for one round", Adversary.OUTSIDER, exact,
+               "The argument behind the claim, done exactly, for the round with least noise."),
     ]  # fmt: skip
 
 
@@ -209,41 +213,22 @@ def _verdict(loss: Mapping[str, Any]) -> str:
     return "yes, but it is too large to be of use" if loss["epsilon"] > 100 else "yes"
 
 
-def _claimed_text(claim: Mapping[str, Any]) -> str:
-    return NONE if claim["epsilon"] is None else f"{claim['epsilon']:g}{'' if claim['valid'] else '*'}"
+def _claimed_text(claim: Mapping[str, Any] | None) -> str:
+    return NONE if claim is None or claim["epsilon"] is None else f"{claim['epsilon']:g}{'' if claim['valid'] else '*'}"
 
 
-def _loss(group: Group, who: str) -> dict[str, Any] | None:
+def _loss(group: Group, who: str) -> Mapping[str, Any] | None:
     """A privacy figure of a group; of an unfinished run, what its last round says of it."""
     row, last = group.row, group.runs[0].last
     if row is not None:
-        return dict(row["privacy"][who])
-    if last is None or who not in last:
-        return None
-    loss = dict(last[who])
-    return loss | {"valid": loss["epsilon"] is not None, "why": f"up to round {group.rounds}; the run is unfinished"}
-
-
-def _claim(group: Group) -> dict[str, Any] | None:
-    """The paper's claim in the words of the other figures."""
-    row, last = group.row, group.runs[0].last
-    claim = row["privacy"]["claimed"] if row is not None else last["claimed"] if last else None
-    if claim is None or claim["epsilon"] is None:
-        return None
-    below, exact = claim["valid_below"], group.stack("exact_epsilon")
-    if claim["valid"]:
-        why = f"within the range of the paper's proof, ε < 2r/N = {below:g}"
-    elif claim["epsilon"] >= below:
-        why = f"outside the range of the paper's proof, ε < 2r/N = {below:g}"
-    else:
-        why = "outside the range of the paper's proof, which needs δ < r/N"
-    if not np.isnan(exact).all():
-        why += f"; done exactly, the same argument gives ε = {np.nanmax(exact):.3g} in the worst round"
-    return {**claim, "neighbours": Neighbours.ADD_REMOVE.value, "why": why}
+        figure: Mapping[str, Any] | None = row["privacy"][who]
+        return figure
+    found = last and last.get(who)
+    return found and {**found, "why": f"up to round {group.rounds}; the run is unfinished"}
 
 
 def _block(
-    key: str, title: str, adversary: Adversary, found: Sequence[tuple[Group, dict[str, Any] | None]], note: str
+    key: str, title: str, adversary: Adversary, found: Sequence[tuple[Group, Mapping[str, Any] | None]], note: str
 ) -> dict[str, Any]:
     """One adversary's table; the words that several rows share stand below it once, with the rows they belong to."""
     rows: list[dict[str, Any]] = []
@@ -251,7 +236,7 @@ def _block(
     relations: dict[str, str] = {}
     for group, loss in found:
         if loss is None:
-            reason = "makes no such claim" if key == "claim" else "not known before the run is finished"
+            reason = _WITHOUT[key] if group.finished else "not known yet: the run is unfinished"
             rows.append({"group": group, "epsilon": NONE, "delta": NONE, "neighbours": NONE, "holds": NONE})
             reasons.setdefault(reason, []).append(group.label)
             continue

@@ -11,15 +11,6 @@ class Stored(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
-class StoredClaim(Stored):
-    """The paper's claim for a round."""
-
-    epsilon: float | None
-    delta: float
-    valid: bool
-    valid_below: float
-
-
 class StoredLoss(Stored):
     """An (ε, δ) and against whom."""
 
@@ -27,6 +18,7 @@ class StoredLoss(Stored):
     delta: float
     adversary: Adversary
     neighbours: Neighbours
+    valid: bool
 
 
 class StoredDistribution(Stored):
@@ -42,7 +34,6 @@ class StoredDistribution(Stored):
 class StoredExplained(StoredLoss):
     """An (ε, δ) with the reason why it holds, or why there is none."""
 
-    valid: bool
     why: str
     display: str | None = None
     accountant: str | None = None
@@ -55,17 +46,11 @@ class StoredServer(StoredExplained):
     distribution: StoredDistribution
 
 
-class StoredExact(Stored):
-    """The claim's own argument without its approximations."""
-
-    epsilon: float | None
-
-
 class StoredRoundPrivacy(Stored):
     """Privacy up to and with a round."""
 
-    claimed: StoredClaim
-    exact_per_round: StoredExact
+    claimed: StoredLoss | None
+    exact_per_round: StoredLoss | None
     server: StoredLoss
 
 
@@ -90,7 +75,8 @@ class StoredRunPrivacy(Stored):
     """Privacy of a whole run."""
 
     noise_multiplier_min: float | None
-    claimed: StoredClaim
+    claimed: StoredExplained | None
+    exact_per_round: StoredExplained | None
     server: StoredServer
     outsider: StoredExplained
 

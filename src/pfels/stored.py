@@ -99,7 +99,6 @@ def read(path: Path) -> StoredRun:
         raise InputError(f"rounds.jsonl: holds {len(rounds)} rounds of a run of {expected}")
     columns = {name: np.array([getattr(r, name) for r in rounds], np.float64) for name in COLUMNS}
     columns["server_epsilon"] = np.array([r.privacy.server.epsilon for r in rounds], np.float64)
-    columns["exact_epsilon"] = np.array([r.privacy.exact_per_round.epsilon for r in rounds], np.float64)
     last = rounds[-1].privacy.model_dump(mode="json") if rounds else None
     limits = tuple(record.limit for record in rounds)
     return StoredRun(path, config, environment or {}, summary, columns, limits, _device_energy(rounds), last)

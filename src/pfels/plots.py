@@ -58,7 +58,7 @@ def server_spread(rows: Sequence[tuple[Group, Mapping[str, Any]]]) -> Figure:
     layout = {
         "xaxis": _log_axis(title, ends) if wide else _axis(title),
         "yaxis": {"automargin": True, "autorange": "reversed", "type": "category"},
-        "height": 110 + 44 * len(rows),
+        "height": 90 + sum(28 + 16 * _wrapped(group.label).count("<br>") + 16 for group, _ in rows),
     }
     return {"data": traces, "layout": layout}
 

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pfels import plots, report_settings, report_tables
+from pfels import plots, report_privacy, report_settings, report_tables, report_words
 from pfels.errors import InputError
 from pfels.groups import Study, studies
 from pfels.store import write_atomically
@@ -118,7 +118,7 @@ def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[s
         figures[row["figure"]] = plots.alignment(row["group"])
     if energy:
         figures[f"{key}-energy"] = plots.device_energy([row["group"] for row in energy])
-    spread = report_tables.spread_rows(study)
+    spread = report_privacy.spread_rows(study)
     if spread:
         figures[f"{key}-spread"] = plots.server_spread(spread)
     growth = [group for group in drawn if group.curve("server_epsilon")]
@@ -132,9 +132,9 @@ def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[s
         "highlights": report_tables.highlights(study),
         "comparison": report_tables.comparison(study),
         "learning": learning,
-        "without_energy": report_tables.listed([group.label for group in drawn if not group.has_energy]),
+        "without_energy": report_words.listed([group.label for group in drawn if not group.has_energy]),
         "seeds": report_tables.shared_seeds(study),
-        "adversaries": report_tables.adversaries(study),
+        "adversaries": report_privacy.adversaries(study),
         "spread": spread,
         "growth": growth,
         "alignment": alignment,
@@ -151,7 +151,8 @@ def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[s
 def _title(study: Study) -> str:
     schemes = list(dict.fromkeys(group.config.scheme for group in study.groups))
     who = schemes[0] if len(schemes) == 1 else f"{len(schemes)} schemes"
-    settings = f", {len(study.groups)} settings" if len(study.groups) > len(schemes) else ""
+    count = len({repr([group.config.flat().get(key) for key in study.differing]) for group in study.groups})
+    settings = f", {count} settings" if count > len(schemes) else ""
     return f"{who} on {study.groups[0].config.data.name}{settings}"
 
 

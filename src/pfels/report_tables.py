@@ -1,18 +1,13 @@
 """The tables of a report: what each group reached and what it cost, in figures and plain words."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from pfels import report_words as words
 from pfels.groups import Group, Study
 from pfels.plots import ranked_energy
-from pfels.privacy import Adversary, Neighbours
-
-NONE = "–"
-_WITHOUT = {"claimed": "makes no such claim", "exact": "nothing hides the updates: there is no noise"}
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def comparison(study: Study) -> list[dict[str, Any]]:
@@ -43,8 +38,8 @@ def highlights(study: Study) -> list[dict[str, str]]:
         ("Test accuracy", "Most accurate", accuracies, mean),
         ("", "Most accurate over the air", on_air if 0 < len(on_air) < len(accuracies) else [], mean),
         ("ε against the server", "Smallest ε against the server", [each for each in epsilons if each[0] is not None],
-         lambda row: _epsilon_text(row["privacy"]["server"])),
-        ("Energy", "Least energy", energies, lambda row: scientific(row["energy"]["mean"])),
+         lambda row: words.epsilon(row["privacy"]["server"])),
+        ("Energy", "Least energy", energies, lambda row: words.scientific(row["energy"]["mean"])),
         ("Subcarriers", "Fewest subcarriers", [(row["subcarriers"], group, row) for group, row in rows],
          lambda row: f"{row['subcarriers']:,}"),
     ]  # fmt: skip
@@ -56,33 +51,9 @@ def highlights(study: Study) -> list[dict[str, str]]:
             cards.append({
                 "title": alone if len(rows) == 1 else among,
                 "value": text(winners[0][1]),
-                "who": listed([group.label for group, _ in winners]),
+                "who": words.listed([group.label for group, _ in winners]),
             })  # fmt: skip
     return cards
-
-
-def adversaries(study: Study) -> list[dict[str, Any]]:
-    """Every privacy figure, a block for each adversary: its words, a row a group, and why a figure holds or not."""
-    server, outsider, claimed, exact = (
-        [(group, _loss(group, who)) for group in study.groups]
-        for who in ("server", "outsider", "claimed", "exact_per_round")
-    )
-    return [
-        _block("server", "Against the server, over the whole training", Adversary.SERVER, server,
-               "The figure is that of the device that lost most, in the seed where it lost most."),
-        _block("outsider", "Against an outsider, over the whole training", Adversary.OUTSIDER, outsider,
-               "Who took part is hidden from an outsider, which may make the loss smaller."),
-        _block("claimed", "What the paper claims, for one round", Adversary.SERVER, claimed,
-               "This is the paper's own figure, kept for comparison; it says nothing of the whole training."),
-        _block("exact", "What the paper's argument gives, for one round", Adversary.OUTSIDER, exact,
-               "The argument behind the claim, done exactly, for the round with least noise."),
-    ]  # fmt: skip
-
-
-def spread_rows(study: Study) -> list[tuple[Group, Mapping[str, Any]]]:
-    """How the loss to the server is spread over the devices, for the groups that have noise in every round."""
-    found = [(group, group.row["privacy"]["server"]["distribution"]) for group in study.groups if group.row]
-    return [(group, spread) for group, spread in found if spread["max"] is not None]
 
 
 def alignment(study: Study) -> list[dict[str, Any]]:
@@ -114,8 +85,8 @@ def device_energy(study: Study) -> list[dict[str, Any]]:
             tenth = max(1, round(0.1 * group.config.data.devices))
             rows.append({
                 "group": group,
-                "most": scientific(ranked[0]),
-                "median": scientific(float(np.median(ranked))),
+                "most": words.scientific(ranked[0]),
+                "median": words.scientific(float(np.median(ranked))),
                 "tenth": f"{ranked[:tenth].sum() / ranked.sum():.0%}",
             })  # fmt: skip
     return rows
@@ -129,27 +100,8 @@ def checkpoints(group: Group, column: str, *, shares: Sequence[float] = (0.1, 0.
         due = share * group.config.rounds
         at = -1 if curve is None else int(np.searchsorted(curve.spent["rounds"], due - 1e-9))
         known = curve is not None and at < len(curve.mean)
-        cells.append(f"{curve.mean[at]:.3f}" if curve is not None and known else NONE)
+        cells.append(f"{curve.mean[at]:.3f}" if curve is not None and known else words.NONE)
     return cells
-
-
-def listed(labels: Sequence[str]) -> str:
-    """Labels as a list in a sentence; semicolons where a label has a comma of its own."""
-    if any("," in label for label in labels):
-        return "; ".join(labels)
-    return " and ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]]))
-
-
-def scientific(mean: float, std: float | None = None) -> str:
-    """A number, with its spread if given, over one power of ten: (5.3 ± 0.8) × 10⁶."""
-    if mean <= 0:
-        return "0"
-    power = math.floor(math.log10(mean))
-    if abs(power) < 3:
-        return f"{mean:.3g}" if std is None else f"{mean:.3g} ± {std:.2g}"
-    ten = f"× 10{str(power).translate(SUPERSCRIPTS)}"
-    scale = 10.0**power
-    return f"{mean / scale:.2f} {ten}" if std is None else f"({mean / scale:.2f} ± {std / scale:.2f}) {ten}"
 
 
 def _finished_row(group: Group, row: Mapping[str, Any], *, same_seeds: bool) -> dict[str, Any]:
@@ -157,14 +109,16 @@ def _finished_row(group: Group, row: Mapping[str, Any], *, same_seeds: bool) -> 
     return {
         "group": group,
         "note": "" if same_seeds else f"{len(group.runs)} seeds" if several else "1 seed",
-        "accuracy": _accuracy(row),
+        "accuracy": words.accuracy(row),
         "loss": f"{row['loss']['mean']:.3f}",
         "subcarriers": f"{row['subcarriers']:,}",
-        "energy": NONE if energy is None else scientific(energy["mean"], energy["std"] if several else None),
-        "airtime": f"{row['airtime_s']:,.1f} s",
-        "claimed": _claimed_text(privacy["claimed"]),
-        "server": _epsilon_text(privacy["server"]),
-        "outsider": _outsider_text(privacy),
+        "energy": words.NONE
+        if energy is None
+        else words.scientific(energy["mean"], energy["std"] if several else None),
+        "airtime": words.seconds(row["airtime_s"]),
+        "claimed": words.claimed_epsilon(privacy["claimed"]),
+        "server": words.epsilon(privacy["server"]),
+        "outsider": words.outsider_epsilon(privacy),
     }
 
 
@@ -176,82 +130,12 @@ def _unfinished_row(group: Group) -> dict[str, Any]:
     return {
         "group": group,
         "note": f"unfinished: {run.rounds} of {group.config.rounds} rounds",
-        "accuracy": f"{accuracy[-1]:.3f}" if len(accuracy) else NONE,
-        "loss": f"{loss[-1]:.3f}" if len(loss) else NONE,
+        "accuracy": f"{accuracy[-1]:.3f}" if len(accuracy) else words.NONE,
+        "loss": f"{loss[-1]:.3f}" if len(loss) else words.NONE,
         "subcarriers": f"{int(used.sum()):,}",
-        "energy": scientific(float(run.columns["energy"].sum())) if group.has_energy else NONE,
-        "airtime": f"{slots * channel.slot_ms / 1000:,.1f} s",
-        "claimed": _claimed_text(last["claimed"]) if last else NONE,
-        "server": _epsilon_text(last["server"]) if last else NONE,
-        "outsider": NONE,
+        "energy": words.scientific(float(run.columns["energy"].sum())) if group.has_energy else words.NONE,
+        "airtime": words.seconds(float(slots) * channel.slot_ms / 1000),
+        "claimed": words.claimed_epsilon(last["claimed"]) if last else words.NONE,
+        "server": words.epsilon(last["server"]) if last else words.NONE,
+        "outsider": words.NONE,
     }
-
-
-def _accuracy(row: Mapping[str, Any]) -> str:
-    figure = row["accuracy"]
-    return f"{figure['mean']:.3f} ± {figure['std']:.3f}" if len(row["seeds"]) > 1 else f"{figure['mean']:.3f}"
-
-
-def _epsilon_text(loss: Mapping[str, Any]) -> str:
-    epsilon = loss["epsilon"]
-    if epsilon is None:
-        return "none"
-    return "> 100" if epsilon > 100 else f"{epsilon:.2f}"
-
-
-def _outsider_text(privacy: Mapping[str, Any]) -> str:
-    """An outsider sees less than the server, so the server's figure holds where there is none of its own."""
-    alone = privacy["outsider"]["epsilon"] is None and privacy["server"]["epsilon"] is not None
-    return "as server" if alone else _epsilon_text(privacy["outsider"])
-
-
-def _verdict(loss: Mapping[str, Any]) -> str:
-    if loss["epsilon"] is None:
-        return "no figure"
-    if not loss["valid"]:
-        return "no"
-    return "yes, but it is too large to be of use" if loss["epsilon"] > 100 else "yes"
-
-
-def _claimed_text(claim: Mapping[str, Any] | None) -> str:
-    return NONE if claim is None or claim["epsilon"] is None else f"{claim['epsilon']:g}{'' if claim['valid'] else '*'}"
-
-
-def _loss(group: Group, who: str) -> Mapping[str, Any] | None:
-    """A privacy figure of a group; of an unfinished run, what its last round says of it."""
-    row, last = group.row, group.runs[0].last
-    if row is not None:
-        figure: Mapping[str, Any] | None = row["privacy"][who]
-        return figure
-    found = last and last.get(who)
-    return found and {**found, "why": f"up to round {group.rounds}; the run is unfinished"}
-
-
-def _block(
-    key: str, title: str, adversary: Adversary, found: Sequence[tuple[Group, Mapping[str, Any] | None]], note: str
-) -> dict[str, Any]:
-    """One adversary's table; the words that several rows share stand below it once, with the rows they belong to."""
-    rows: list[dict[str, Any]] = []
-    reasons: dict[str, list[str]] = {}
-    relations: dict[str, str] = {}
-    for group, loss in found:
-        if loss is None:
-            reason = _WITHOUT[key] if group.finished else "not known yet: the run is unfinished"
-            rows.append({"group": group, "epsilon": NONE, "delta": NONE, "neighbours": NONE, "holds": NONE})
-            reasons.setdefault(reason, []).append(group.label)
-            continue
-        rows.append({
-            "group": group,
-            "epsilon": loss.get("display") or ("none" if loss["epsilon"] is None else f"{loss['epsilon']:.4g}"),
-            "delta": f"{loss['delta']:g}",
-            "neighbours": loss["neighbours"],
-            "holds": _verdict(loss),
-        })  # fmt: skip
-        reasons.setdefault(loss["why"], []).append(group.label)
-        relations[loss["neighbours"]] = Neighbours(loss["neighbours"]).sentence
-    deltas = {row["delta"] for row in rows} - {NONE}
-    return {
-        "key": key, "title": title, "adversary": adversary.sentence, "note": note, "rows": rows,
-        "reasons": [{"why": why, "who": listed(labels)} for why, labels in reasons.items()], "relations": relations,
-        "delta": deltas.pop() if len(deltas) == 1 else None,
-    }  # fmt: skip

@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 BROWSER := .venv/.browser
 
-.PHONY: setup demo test test-browser lint bench clean
+.PHONY: setup demo picture test test-browser lint bench clean
 
 setup: $(STAMP)
 
@@ -18,6 +18,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/pfels compare demo --seeds 0,1,2 --jobs 2 --out runs/demo
 	@echo "report: $$($(BIN)/pfels report runs/demo)"
+
+picture: setup
+	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
 test: setup
 	$(BIN)/python -m pytest -q

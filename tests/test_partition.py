@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pfels.datasets import Dataset, load
+from pfels.datasets import Dataset, Examples, load
 from pfels.errors import InputError
 from pfels.partition import split
 from pfels.seeding import Purpose, generator
@@ -12,7 +12,8 @@ from pfels.seeding import Purpose, generator
 
 def data(n: int = 600, classes: int = 10, writers: np.ndarray | None = None) -> Dataset:
     y = torch.arange(n) % classes
-    return Dataset(torch.rand(n, 3), y, torch.rand(10, 3), torch.arange(10) % classes, classes, writers)
+    test = Examples(torch.rand(10, 3), torch.arange(10) % classes)
+    return Dataset(Examples(torch.rand(n, 3), y), test, classes, writers)
 
 
 def parts(dataset: Dataset, **settings) -> list[np.ndarray]:
@@ -34,7 +35,7 @@ def test_a_small_alpha_skews_labels_and_a_large_one_does_not():
     def skew(alpha: float) -> float:
         dataset = data(6000)
         counts = [
-            np.bincount(dataset.y_train.numpy()[p], minlength=10)
+            np.bincount(dataset.train.y.numpy()[p], minlength=10)
             for p in parts(dataset, kind="dirichlet", alpha=alpha, devices=60)
         ]
         return float(np.mean([c.max() / c.sum() for c in counts]))
@@ -61,13 +62,13 @@ def test_padding_repeats_a_devices_own_examples():
     shard = federation.examples([0, 6])
     assert shard.counts.tolist() == [86, 85]
     assert shard.x.shape == (2, 86, 3)
-    own = federation.dataset.x_train[torch.from_numpy(federation.parts[6])]
+    own = federation.dataset.train.x[torch.from_numpy(federation.parts[6])]
     assert torch.equal(shard.x[1, :85], own)
     assert torch.equal(shard.x[1, 85], own[0])
 
 
 def test_the_digits_are_real_scaled_and_split_once_for_all_seeds():
     digits = load("digits")
-    assert (len(digits.y_train), len(digits.y_test), digits.shape, digits.classes) == (1437, 360, (1, 8, 8), 10)
-    assert (float(digits.x_train.min()), float(digits.x_train.max())) == (0.0, 1.0)
-    assert torch.equal(digits.x_test, load("digits").x_test)
+    assert (len(digits.train), len(digits.test), digits.shape, digits.classes) == (1437, 360, (1, 8, 8), 10)
+    assert (float(digits.train.x.min()), float(digits.train.x.max())) == (0.0, 1.0)
+    assert torch.equal(digits.test.x, load("digits").test.x)

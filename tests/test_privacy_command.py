@@ -120,7 +120,14 @@ def test_every_record_carries_its_figures_with_adversary_and_delta(scheme: str):
 
 
 def test_a_level_that_depends_on_the_cohort_gives_no_figure_against_an_outsider():
-    for name, told in (("pfels", False), ("wfl-p", False), ("wfl-pdp", False), ("dp-fedavg", True), ("fedavg", False)):
+    for name, told in (
+        ("pfels", False),
+        ("wfl-p", False),
+        ("wfl-pdp", False),
+        ("dp-fedavg", True),
+        ("fedavg", False),
+        ("pfels-plus", False),
+    ):
         outsider = experiment.run(small(scheme=name)).summary["privacy"]["outsider"]
         assert (outsider["epsilon"] is not None) is told
         assert told or outsider["reason"]

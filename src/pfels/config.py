@@ -22,20 +22,44 @@ class _Table(BaseModel):
 
 
 class Data(_Table):
-    """Which examples there are and how they are spread over the devices."""
+    """Which examples there are and how they are spread over the devices.
 
-    name: Literal["digits", "file"] = "digits"
+    Where it is not said, data that come by device or by writer stay so, and others are spread evenly. `alpha` is
+    the Dirichlet law's, or with `beta` that of Synthetic(α, β).
+    """
+
+    name: Literal["digits", "fashion", "mnist-writers", "cifar10", "femnist", "synthetic", "file"] = "digits"
     path: str | None = None
     devices: Count = 1000
     per_device: Count | None = None
     partition: Literal["iid", "dirichlet", "writer"] = "iid"
-    alpha: Positive = 0.5
+    alpha: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    beta: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _natural(cls, tree: Any) -> Any:
+        if isinstance(tree, Mapping) and tree.get("name") in ("mnist-writers", "femnist", "synthetic"):
+            return {"partition": "writer", **tree}
+        return tree
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Data":
+        if self.name == "file" and self.path is None:
+            raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
+        if self.name in ("digits", "synthetic") and self.path is not None:
+            raise ValueError(f'data.path = {self.path!r}: data.name = "{self.name}" is read from no file; leave it out')
+        if self.name == "synthetic" and self.partition == "dirichlet":
+            raise ValueError('data.partition = "dirichlet": synthetic data come by device; use writer, or iid')
+        if self.partition == "dirichlet" and self.alpha == 0:
+            raise ValueError("data.alpha = 0: must be above 0 for the Dirichlet law")
+        return self
 
 
 class Model(_Table):
     """The network every device trains."""
 
-    name: Literal["mlp", "cnn"] = "mlp"
+    name: Literal["mlp", "cnn", "vgg11", "resnet18"] = "mlp"
     hidden: Count = 64
 
 
@@ -76,16 +100,27 @@ class Channel(_Table):
 
 
 class Compression(_Table):
-    """The share p = k/d of coordinates that is sent."""
+    """The share p = k/d of coordinates sent; for pfels-plus, how they are chosen and whether the rest is kept."""
 
     ratio: float = Field(default=0.3, gt=0, le=1)
+    kind: Literal["rand-k", "public-top-k"] = "rand-k"
+    error_feedback: bool = False
 
 
 class Privacy(_Table):
-    """The paper's per-round claim; delta defaults to one over the number of devices."""
+    """The paper's per-round claim, and pfels-plus' budget for the whole training; delta defaults to 1/N for both."""
 
     epsilon: Positive = 1.5
     delta: float | None = Field(default=None, gt=0, lt=1)
+    total_epsilon: Positive = 4.0
+    adversary: Literal["server", "outsider"] = "server"
+
+
+class Server(_Table):
+    """What the server does with a round's estimate: θ ← θ + learning_rate·v with v ← momentum·v + Δ̂."""
+
+    learning_rate: Positive = 1.0
+    momentum: float = Field(default=0.0, ge=0, lt=1)
 
 
 class Run(_Table):
@@ -94,7 +129,7 @@ class Run(_Table):
     eval_every: Count = 10
     checkpoint_every: Count = 25
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
-    engine: Literal["batched"] = "batched"
+    engine: Literal["auto", "batched", "threaded"] = "auto"
     workers: int = Field(default=0, ge=0)
 
 
@@ -111,6 +146,7 @@ class Config(_Table):
     channel: Channel = Channel()
     compression: Compression = Compression()
     privacy: Privacy = Privacy()
+    server: Server = Server()
     run: Run = Run()
 
     @property
@@ -129,8 +165,14 @@ class Config(_Table):
             raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")
         if not channel.snr_min_db <= channel.snr_max_db:
             raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
-        if self.data.name == "file" and self.data.path is None:
-            raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
+        compression, privacy = self.compression, self.privacy
+        if self.scheme != "pfels-plus" and (compression.kind != "rand-k" or compression.error_feedback):
+            raise ValueError("compression.kind, compression.error_feedback: only pfels-plus has them; leave them out")
+        if compression.error_feedback and privacy.adversary == "outsider":
+            raise ValueError(
+                "compression.error_feedback = true: gives no amplification against an outsider; use "
+                'privacy.adversary = "server"'
+            )
         return self
 
     def flat(self) -> dict[str, Any]:

@@ -1,42 +1,102 @@
 """Real data as tensors."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pfels.data import cifar10, idx, install, leaf, npz, packed
+from pfels.data.catalog import find
 from pfels.errors import InputError
 
-ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+# CIFAR-10's pixels are centred by round numbers that no data set enters: the usual means and deviations of its
+# channels (0.45 to 0.49, and 0.25) are statistics of the very images that the devices hold.
+CIFAR_CENTRE, CIFAR_SPREAD = 0.5, 0.25
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples of shape (features,) or (channels, height, width) with int64 labels from 0, as they are stored.
+
+    Pixels stay bytes until they are asked for, a quarter of the memory: `take` and `batches` give float32, bytes
+    scaled to [0, 1] and then to (x − centre)/spread. The constants are fixed for a data set, the same on all devices.
+    """
+
+    x: Tensor
+    y: Tensor
+    centre: float = 0.0
+    spread: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return tuple(self.x.shape[1:])
+
+    def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The examples and labels of these rows, in the rows' own shape."""
+        return self._floats(self.x[rows]), self.y[rows]
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All examples and labels in order, `size` at a time."""
+        for x, y in zip(torch.split(self.x, size), torch.split(self.y, size), strict=True):
+            yield self._floats(x), y
+
+    def _floats(self, x: Tensor) -> Tensor:
+        scaled = x.float().div_(255) if x.dtype == torch.uint8 else x
+        return scaled if (self.centre, self.spread) == (0.0, 1.0) else (scaled - self.centre) / self.spread
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Examples in float32, of shape (features,) or (channels, height, width), with int64 labels from 0.
+    """Examples to train on and to test with; without `test`, every device keeps a share of its own for the test.
 
     `writers` names who wrote each training example, where the data say so.
     """
 
-    x_train: Tensor
-    y_train: Tensor
-    x_test: Tensor
-    y_test: Tensor
+    train: Examples
+    test: Examples | None
     classes: int
     writers: NDArray[np.generic] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one example."""
-        return tuple(self.x_train.shape[1:])
+        return self.train.shape
 
 
 def load(name: str, path: str | None = None) -> Dataset:
-    """The data set of that name; "file" is the user's own .npz at `path`."""
-    return _digits() if name == "digits" else _npz(Path(str(path)))
+    """The data set of that name: from `path` where one is given, else from the cache; "file" is the user's own .npz."""
+    if name == "digits":
+        return _digits()
+    if name == "file":
+        return _npz(Path(str(path)))
+    place = _found(name) if path is None else Path(path)
+    if name == "mnist-writers":
+        return _npz(place)
+    if name == "femnist":
+        return _femnist(place if path is None else leaf.converted(place))
+    where = f"data.path = {path!r}" if path is not None else str(place)
+    try:
+        return _fashion(place) if name == "fashion" else _cifar10(place)
+    except OSError as error:
+        raise InputError(f"{where}: {error.filename}: {error.strerror}") from None
+
+
+def _found(name: str) -> Path:
+    """Where the cache has the data set."""
+    place = install.place(find(name))
+    if place is None or not place.exists():
+        source = "" if install.SOURCES[name] else " --from FILE"
+        raise InputError(f'data.name = "{name}": not in the cache; run: pfels data get {name}{source}')
+    return place
 
 
 def _digits() -> Dataset:
@@ -48,60 +108,41 @@ def _digits() -> Dataset:
     y = bunch.target.astype(np.int64)
     order = np.random.Generator(np.random.Philox(key=1797)).permutation(len(y))
     test, train = order[:360], order[360:]
-    parts = [torch.from_numpy(array) for array in (x[train], y[train], x[test], y[test])]
-    return Dataset(parts[0], parts[1], parts[2], parts[3], classes=10)
+    return Dataset(_examples(x[train], y[train]), _examples(x[test], y[test]), classes=10)
 
 
 def _npz(path: Path) -> Dataset:
-    """A user's own arrays: x_train, y_train, x_test, y_test and, for a natural partition, writer_train."""
-    where = f"data.path = {str(path)!r}"
-    if not path.is_file():
-        raise InputError(f"{where}: no such file; give an .npz with {', '.join(ARRAYS)}")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            missing = [name for name in ARRAYS if name not in archive]
-            if missing:
-                raise InputError(f"{where}: lacks {', '.join(missing)}; it has {', '.join(archive) or 'nothing'}")
-            arrays = {name: archive[name] for name in (*ARRAYS, "writer_train") if name in archive}
-    except (BadZipFile, OSError, ValueError, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{where}: not a readable .npz of plain arrays ({error})") from None
-    for part in ("train", "test"):
-        _check(where, part, arrays[f"x_{part}"], arrays[f"y_{part}"], arrays["x_train"])
-    writers = arrays.get("writer_train")
-    if writers is not None and writers.shape != arrays["y_train"].shape:
-        raise InputError(f"{where}: writer_train has shape {writers.shape}; must be {arrays['y_train'].shape}")
-    labels = np.concatenate([arrays["y_train"], arrays["y_test"]]).astype(np.int64)
-    train = len(arrays["y_train"])
-    return Dataset(
-        _examples(arrays["x_train"]),
-        torch.from_numpy(labels[:train]),
-        _examples(arrays["x_test"]),
-        torch.from_numpy(labels[train:]),
-        classes=int(labels.max()) + 1,
-        writers=writers,
-    )
+    """A user's own arrays; as many classes as the labels name."""
+    arrays = npz.read(path)
+    train = _examples(arrays["x_train"], arrays["y_train"])
+    test = _examples(arrays["x_test"], arrays["y_test"])
+    classes = int(max(train.y.max(), test.y.max())) + 1
+    return Dataset(train, test, classes=classes, writers=arrays.get("writer_train"))
 
 
-def _check(where: str, part: str, x: NDArray[np.generic], y: NDArray[np.generic], train: NDArray[np.generic]) -> None:
-    if x.ndim not in (2, 3, 4) or len(x) == 0 or x.shape[1:] != train.shape[1:]:
-        raise InputError(
-            f"{where}: x_{part} has shape {x.shape}; must be (n, features), (n, h, w) or (n, h, w, c), n > 0"
-        )
-    if not (np.issubdtype(x.dtype, np.floating) or x.dtype == np.uint8):
-        raise InputError(f"{where}: x_{part} is {x.dtype}; must be floating point, or uint8 for pixels")
-    if np.issubdtype(x.dtype, np.floating) and not np.isfinite(x).all():
-        raise InputError(f"{where}: x_{part} holds NaN or infinity; must be finite")
-    if y.shape != x.shape[:1] or not np.issubdtype(y.dtype, np.integer) or y.min() < 0:
-        raise InputError(f"{where}: y_{part} is {y.dtype} of shape {y.shape}; must be {len(x)} whole labels from 0")
+def _fashion(folder: Path) -> Dataset:
+    """Fashion-MNIST, pixels in [0, 1]."""
+    (x, y), (x_test, y_test) = ([idx.read(folder, name) for name in part] for part in (idx.TRAIN, idx.TEST))
+    for images, labels in ((x, y), (x_test, y_test)):
+        if images.shape != (len(labels), 28, 28) or labels.ndim != 1:
+            raise InputError(f"{folder}: {images.shape} images and {labels.shape} labels; must be 28×28, a label each")
+    return Dataset(_examples(x[:, None], y), _examples(x_test[:, None], y_test), classes=10)
 
 
-def _examples(x: NDArray[np.generic]) -> Tensor:
-    """Pixels scaled to [0, 1]; images with their channels first."""
-    scaled = x.astype(np.float32) / 255.0 if x.dtype == np.uint8 else x.astype(np.float32)
-    if x.ndim == 3:
-        scaled = scaled[:, None]
-    elif x.ndim == 4 and x.shape[-1] in (1, 3) and x.shape[1] not in (1, 3):
-        scaled = scaled.transpose(0, 3, 1, 2)
-    return torch.from_numpy(np.ascontiguousarray(scaled))
+def _cifar10(folder: Path) -> Dataset:
+    """CIFAR-10, pixels as (x/255 − 0.5)/0.25."""
+    inner = folder / "cifar-10-batches-bin"
+    parts = [cifar10.read(inner if inner.is_dir() else folder, names) for names in (cifar10.TRAIN, cifar10.TEST)]
+    train, test = (_examples(x, y, centre=CIFAR_CENTRE, spread=CIFAR_SPREAD) for x, y in parts)
+    return Dataset(train, test, classes=10)
+
+
+def _femnist(folder: Path) -> Dataset:
+    """FEMNIST by writer, as LEAF has it: ink is dark on white, pixels in [0, 1]. There is no test set of its own."""
+    x, y, writers = packed.read(folder)
+    return Dataset(_examples(x, y), None, classes=packed.CLASSES, writers=writers)
+
+
+def _examples(x: NDArray[Any], y: NDArray[Any], *, centre: float = 0.0, spread: float = 1.0) -> Examples:
+    stored = x if x.dtype == np.uint8 else np.ascontiguousarray(x, np.float32)
+    return Examples(torch.from_numpy(stored), torch.from_numpy(y.astype(np.int64)), centre, spread)

@@ -32,6 +32,7 @@ class Ledger:
     silent: int = 0
     privacy_limited_rounds: int = 0
     cohort_dependent: bool = False
+    remembers_draws: bool = False
     claimed_epsilon: float | None = None
 
     @classmethod
@@ -42,7 +43,8 @@ class Ledger:
     def after(self, link: Link, tally: Tally, *, slots: int) -> Self:
         """The ledger after one more round; this one stays as it is."""
         multipliers = Counter(self.noise_multipliers)
-        if link.event.participants:
+        # A round in which nobody happened to send is a release all the same: its noise says that nobody did.
+        if link.event.participants or link.event.noise_multiplier > 0:
             multipliers[link.event.noise_multiplier] += 1
         return replace(
             self,
@@ -52,9 +54,10 @@ class Ledger:
             energy_bound=None if link.air is None else (self.energy_bound or 0.0) + math.fsum(link.air.energy_bounds),
             subcarriers=self.subcarriers + link.subcarriers,
             slots=self.slots + slots,
-            silent=self.silent + tally.silent,
+            silent=self.silent + tally.silent + len(link.cohort) - len(link.sending),
             privacy_limited_rounds=self.privacy_limited_rounds + (link.air is not None and link.air.limit == "privacy"),
             cohort_dependent=self.cohort_dependent or link.event.cohort_dependent,
+            remembers_draws=self.remembers_draws or link.event.remembers_draws,
             claimed_epsilon=link.claimed_epsilon,
         )
 
@@ -66,20 +69,22 @@ class Ledger:
         """
         air, cohort = link.air, link.cohort.tolist()
         beta = air.beta if air is not None and math.isfinite(air.beta) else None
+        silent = tally.silent + len(cohort) - len(link.sending)
+        spent = dict(zip(link.sending.tolist(), tally.energies, strict=False))  # nothing on ideal links
         figures = _round_figures(
             link.event.noise_multiplier, link.claimed_epsilon, system, cohort_dependent=link.event.cohort_dependent
         ) | {"server": self.server.worst(delta=system.delta).as_dict()}
         return {
             "round": t,
             "cohort": cohort,
-            "participants": len(cohort) - tally.silent,
-            "silent": tally.silent,
+            "participants": len(cohort) - silent,
+            "silent": silent,
             "beta": beta,
             "limit": None if beta is None or air is None else air.limit,
-            "noise_multiplier": link.event.noise_multiplier if cohort else None,
+            "noise_multiplier": link.event.noise_multiplier if cohort or beta else None,
             "energy": math.fsum(tally.energies) if air is not None else None,
             "energy_bound": math.fsum(air.energy_bounds) if air is not None else None,
-            "device_energy": tally.energies if air is not None else None,
+            "device_energy": [spent.get(device, 0.0) for device in cohort] if air is not None else None,
             "subcarriers": link.subcarriers,
             "train_loss": tally.mean_loss,
             "test_accuracy": None,
@@ -107,7 +112,7 @@ class Ledger:
         server = self.server.worst(delta=system.delta).as_dict()
         outsider = outsider_loss(
             self.noise_multipliers, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
-            delta=system.delta, cohort_dependent=self.cohort_dependent,
+            delta=system.delta, cohort_dependent=self.cohort_dependent, remembers_draws=self.remembers_draws,
         )  # fmt: skip
         return {
             "noise_multiplier_min": least,

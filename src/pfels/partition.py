@@ -1,17 +1,20 @@
 """Arrays to devices: IID, Dirichlet label skew, or by writer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pfels.datasets import Dataset
+from pfels.datasets import Dataset, Examples
 from pfels.errors import InputError
 
 Indices = NDArray[np.int64]
+
+HELD_OUT = 10  # one example in so many is kept for the test, where the data have no test set
 
 
 @dataclass(frozen=True)
@@ -23,36 +26,92 @@ class Shard:
     counts: NDArray[np.int64]
 
 
+class Federation(Protocol):
+    """Devices with examples of their own, and examples of nobody's to test with."""
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+
+    @property
+    def test(self) -> Examples:
+        """Examples that no device trains on."""
+
+    def examples(self, devices: Sequence[int]) -> Shard:
+        """The examples of these devices; padding repeats an example of the device itself and carries no weight."""
+
+
 @dataclass(frozen=True)
-class Federation:
+class ArrayFederation:
     """Training examples spread over devices. Nothing is copied before a device is asked for its own."""
 
     dataset: Dataset
     parts: tuple[Indices, ...]
+    test: Examples
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        return len(self.parts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return self.dataset.shape
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return self.dataset.classes
 
     def examples(self, devices: Sequence[int]) -> Shard:
         """The examples of these devices; padding repeats an example of the device itself and carries no weight."""
         parts = [self.parts[i] for i in devices]
         counts = np.array([len(part) for part in parts], dtype=np.int64)
         rows = np.stack([np.resize(part, counts.max()) for part in parts])
-        chosen = torch.from_numpy(rows)
-        return Shard(self.dataset.x_train[chosen], self.dataset.y_train[chosen], counts)
+        return Shard(*self.dataset.train.take(torch.from_numpy(rows)), counts)
 
 
 def split(
     dataset: Dataset, generator: np.random.Generator, *, kind: str, devices: int, per_device: int | None, alpha: float
-) -> Federation:
-    """The federation of that kind. `per_device` is how many examples a device has; by writer, how many it needs."""
+) -> ArrayFederation:
+    """The federation of that kind. `per_device` is how many examples a device has; by writer, how many it needs.
+
+    Where the data have no test set, a tenth of each device's examples, drawn at random, goes into a common one.
+    """
+    examples = len(dataset.train)
     if kind == "writer":
         parts = _by_writer(dataset.writers, generator, devices=devices, at_least=per_device or 1)
     else:
-        sizes = _sizes(len(dataset.y_train), devices, per_device)
-        order = generator.permutation(len(dataset.y_train))
+        sizes = _sizes(examples, devices, per_device)
+        order = generator.permutation(examples)
         if kind == "iid":
             parts = np.split(order[: sizes.sum()], np.cumsum(sizes)[:-1])
         else:
-            parts = _dirichlet(dataset.y_train.numpy()[order], order, sizes, generator, alpha=alpha)
-    return Federation(dataset, tuple(parts))
+            parts = _dirichlet(dataset.train.y.numpy()[order], order, sizes, generator, alpha=alpha)
+    if dataset.test is not None:
+        return ArrayFederation(dataset, tuple(parts), dataset.test)
+    parts, held_out = _hold_out(parts, generator)
+    rows, train = torch.from_numpy(held_out), dataset.train
+    return ArrayFederation(dataset, tuple(parts), replace(train, x=train.x[rows], y=train.y[rows]))
+
+
+def _hold_out(parts: Sequence[Indices], generator: np.random.Generator) -> tuple[list[Indices], Indices]:
+    """What each device trains on, and the tenth of all devices' examples that is kept for the test."""
+    shuffled = [generator.permutation(part) for part in parts]
+    held = [len(part) // HELD_OUT for part in parts]
+    if not any(held):
+        raise InputError(f"data.per_device: no device has the {HELD_OUT} examples it takes to keep one for the test")
+    train = [np.sort(part[n:]) for part, n in zip(shuffled, held, strict=True)]
+    return train, np.concatenate([part[:n] for part, n in zip(shuffled, held, strict=True)])
 
 
 def _sizes(examples: int, devices: int, per_device: int | None) -> Indices:

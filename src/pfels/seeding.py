@@ -27,6 +27,7 @@ class Purpose(IntEnum):
     BATCHES = 8
     CHANNEL_NOISE = 9
     DEVICE_NOISE = 10
+    SYNTHETIC = 11
 
 
 def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:

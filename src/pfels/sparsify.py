@@ -23,6 +23,21 @@ def rand_k(generator: np.random.Generator, *, dimension: int, kept: int) -> Tens
     return torch.from_numpy(np.flatnonzero(mask))
 
 
+def public_top_k(generator: np.random.Generator, moved: Tensor, *, kept: int) -> Tensor:
+    """k indices in rising order: half of them where a public vector is largest, the others drawn from the rest.
+
+    `moved` is how far each coordinate of the released model has come, which everybody can see, so that the choice
+    tells nothing new; the random half keeps any coordinate from starving.
+    """
+    dimension = len(moved)
+    chosen = torch.zeros(dimension, dtype=torch.bool)
+    chosen[torch.topk(moved.abs(), kept // 2).indices] = True
+    rest = torch.nonzero(~chosen).squeeze(1)
+    drawn = generator.choice(len(rest), size=kept - kept // 2, replace=False, shuffle=False)
+    chosen[rest[torch.from_numpy(drawn)]] = True
+    return torch.nonzero(chosen).squeeze(1)
+
+
 def project(rows: Tensor, indices: Tensor) -> Tensor:
     """A·v for every row v: its kept coordinates."""
     return rows.index_select(-1, indices)

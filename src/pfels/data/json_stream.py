@@ -1,0 +1,79 @@
+"""A JSON text read from left to right, a value at a time: memory holds the largest value that is asked for."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from pfels.errors import InputError
+
+CHUNK = 2**20
+NEAR = 4096  # an error this close to the end of what was read may mean only that the rest is still to come
+
+
+class JsonStream:
+    """A cursor over a JSON text."""
+
+    def __init__(self, file: TextIO, *, name: str) -> None:
+        self._file, self._name = file, name
+        self._text, self._at, self._ended = "", 0, False
+        self._decoder = json.JSONDecoder()
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that begins here; the caller reads each key's value before it asks for the next."""
+        self._expect("{")
+        if self._next() == "}":
+            self._at += 1
+            return
+        while True:
+            key = self.value()
+            self._expect(":")
+            yield str(key)
+            if self._next() == "}":
+                self._at += 1
+                return
+            self._expect(",")
+
+    def value(self) -> Any:
+        """The value that begins here, whole."""
+        while True:
+            self._next()
+            try:
+                found, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if self._ended or error.pos < len(self._text) - NEAR:
+                    raise self._broken(error.msg) from None
+                self._read(len(self._text))
+                continue
+            # A number at the very end may go on in what is not read yet.
+            if end < len(self._text) or self._ended:
+                self._at = end
+                return found
+            self._read(CHUNK)
+
+    def _next(self) -> str:
+        """The next character that is not white space, at which the cursor then stands."""
+        while True:
+            while self._at < len(self._text):
+                if not self._text[self._at].isspace():
+                    return self._text[self._at]
+                self._at += 1
+            if self._ended:
+                raise self._broken("it ends too early")
+            self._read(CHUNK)
+
+    def _expect(self, mark: str) -> None:
+        if self._next() != mark:
+            raise self._broken(f"{mark!r} expected, not {self._text[self._at]!r}")
+        self._at += 1
+
+    def _read(self, size: int) -> None:
+        """Drop what is behind the cursor and read on. Doubling keeps the work linear where a value is long."""
+        try:
+            more = self._file.read(max(size, CHUNK))
+        except UnicodeDecodeError as error:
+            raise self._broken(str(error)) from None
+        self._text, self._at = self._text[self._at :] + more, 0
+        self._ended = not more
+
+    def _broken(self, why: str) -> InputError:
+        return InputError(f"{self._name}: not whole JSON ({why})")

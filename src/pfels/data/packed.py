@@ -1,0 +1,81 @@
+"""Images by writer, packed: one byte a pixel, one a label, writer after writer, with a list of who has how many."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfels.data.cache import digest
+from pfels.errors import InputError
+
+FORMAT = 1
+SIDE = 28
+CLASSES = 62
+INDEX, IMAGES, LABELS, WRITERS = "index.json", "images.bin", "labels.bin", "writers.json"
+
+
+class Packer:
+    """Writes images as they come; leaving the `with` block without an error completes the folder."""
+
+    def __init__(self, folder: Path, *, source: str) -> None:
+        self._folder, self._source = folder, source
+        self._runs: list[tuple[str, int]] = []
+        folder.mkdir(parents=True)
+        self._images = open(folder / IMAGES, "wb")  # noqa: SIM115
+        self._labels = open(folder / LABELS, "wb")  # noqa: SIM115
+
+    def add(self, writer: str, x: NDArray[np.uint8], y: NDArray[np.uint8]) -> None:
+        """Some images of one writer, with their labels."""
+        self._images.write(x.tobytes())
+        self._labels.write(y.tobytes())
+        self._runs.append((writer, len(y)))
+
+    def __enter__(self) -> "Packer":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._images.close()
+        self._labels.close()
+        if kind is None:
+            (self._folder / WRITERS).write_text(json.dumps(self._runs), "utf-8")
+            files = {name: digest(self._folder / name, "sha256") for name in (IMAGES, LABELS, WRITERS)}
+            index = {"format": FORMAT, "source": self._source, "files": files}
+            (self._folder / INDEX).write_text(json.dumps(index), "utf-8")
+
+
+def index(folder: Path) -> Mapping[str, Any]:
+    """What a packed folder says of itself: its source and its files' checksums."""
+    found = _json(folder / INDEX)
+    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("files"), dict):
+        raise InputError(f"{folder / INDEX}: not of format {FORMAT}; get the data again")
+    return found
+
+
+def read(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]:
+    """The images (n, 1, 28, 28), their labels, and the number of the writer of each.
+
+    The images stay on disk until they are looked at.
+    """
+    index(folder)
+    runs = _json(folder / WRITERS)
+    counts = np.array([count for _, count in runs], np.int64)
+    total = int(counts.sum())
+    for name, size in ((IMAGES, total * SIDE**2), (LABELS, total)):
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size:
+            raise InputError(f"{path}: missing or cut short; must hold {size} bytes")
+    names = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in runs))}
+    writers = np.repeat(np.array([names[name] for name, _ in runs], np.int32), counts)
+    # Copy-on-write: nobody writes, but PyTorch wants memory that it could write to.
+    images = np.memmap(folder / IMAGES, np.uint8, mode="c", shape=(total, 1, SIDE, SIDE))
+    return images, np.fromfile(folder / LABELS, np.uint8), writers
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{path}: missing or altered; get the data again") from None

@@ -11,22 +11,33 @@ from pfels import shapes
 from pfels.assembly import link_system
 from pfels.channel import Reals
 from pfels.config import Config
+from pfels.footing import Footing, on_footing
 from pfels.foresight import Outlook, foresee
 from pfels.schemes import SCHEMES
 from pfels.system import System
 from pfels.theory import BOUNDS, Course, Losses, best_kept, largest_smoothness, learning_rate_limit
 
 
-def plan(config: Config, *, schemes: Sequence[str] = tuple(SCHEMES), losses: Losses | None = None) -> dict[str, Any]:
+def plan(
+    config: Config,
+    *,
+    schemes: Sequence[str] = tuple(SCHEMES),
+    losses: Losses | None = None,
+    footing: Footing | None = None,
+) -> dict[str, Any]:
     """What every scheme would use up over the rounds of this config, and the k that the convergence bounds prefer.
 
     Cohorts, gains and powers are those that the run itself would draw, so β, noise and privacy are exactly its own.
     Energy is in expectation, with every update at its norm bound, as in the paper's tables. `losses` are the
-    assumptions of the convergence theorem; left out, they are `assumed_losses`.
+    assumptions of the convergence theorem; left out, they are `assumed_losses`. With a `footing`, every private scheme
+    is brought to that budget for the whole training.
     """
     dimension = shapes.dimension(config)
     names = [*schemes, *({"pfels"} - set(schemes))]  # the convergence bound is PFELS's, whoever else is asked for
-    systems = {name: link_system(config.model_copy(update={"scheme": name}), dimension=dimension) for name in names}
+    configs = {name: config.model_copy(update={"scheme": name}) for name in names}
+    if footing is not None:
+        configs = {name: on_footing(each, footing) for name, each in configs.items()}
+    systems = {name: link_system(each, dimension=dimension) for name, each in configs.items()}
     outlooks = foresee(systems, rounds=config.rounds, subcarriers=config.channel.subcarriers)
     system, reach = systems["pfels"], np.array(outlooks["pfels"].reach)
     return {

@@ -135,6 +135,10 @@ def test_only_the_scripts_of_the_page_may_run(page: Page):
 
 
 def test_headings_go_down_one_level_at_a_time_and_every_part_is_labelled(page: Page):
+    _check_structure(page)
+
+
+def _check_structure(page: Page) -> None:
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -215,6 +219,7 @@ def test_runs_on_other_data_or_networks_stand_in_a_table_of_their_own(folder: Pa
     other = finish(tmp_path / "other", model__hidden=4)
     document = write_report([folder / "scheme=pfels,seed=0", other], tmp_path / "out.html")
     assert [len(study["groups"]) for study in document["studies"]] == [1, 1]
+    _check_structure(Page(tmp_path / "out.html"))
 
 
 def test_a_full_grid_is_repeated_by_one_command_and_a_part_of_one_by_none(tmp_path: Path):
@@ -269,3 +274,8 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one_alone(folder: Path, tm
 
 def _commands(document: dict[str, Any]) -> list[str]:
     return [command for study in document["studies"] for command in study["run_commands"]]
+
+
+def test_every_scheme_can_be_reported(scheme: str, tmp_path: Path):
+    document = write_report([finish(tmp_path / "run", scheme=scheme)])
+    _check_structure(Page(Path(document["report"])))

@@ -113,7 +113,8 @@ def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[s
             rows = [(group, report_tables.checkpoints(group, column)) for group in drawn]
             learning.append({"id": f"{key}-{name}", "title": title, "rows": rows, "groups": drawn})
     alignment, energy = report_tables.alignment(study), report_tables.device_energy(study)
-    for row in alignment[:MOST_ALIGNMENT_PLOTS]:
+    changing = [row for row in alignment if not row["constant"]]
+    for row in changing[:MOST_ALIGNMENT_PLOTS]:
         row["figure"] = f"{key}-beta-{row['group'].style}"
         figures[row["figure"]] = plots.alignment(row["group"])
     if energy:
@@ -138,6 +139,7 @@ def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[s
         "spread": spread,
         "growth": growth,
         "alignment": alignment,
+        "undrawn": len(changing[MOST_ALIGNMENT_PLOTS:]),
         "energy": energy,
         "common": report_settings.common(study),
         "differing": report_settings.differing(study),

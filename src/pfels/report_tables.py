@@ -66,10 +66,12 @@ def alignment(study: Study) -> list[dict[str, Any]]:
             limits = [limit for run in group.runs for limit in run.limits if limit is not None]
             shares = {name: limits.count(name) / len(limits) for name in sorted(set(limits))}
             noise = group.stack("noise_multiplier")
+            constant = bool(known.min() == known.max())
             rows.append({
                 "group": group,
+                "constant": constant,
                 "median": f"{np.median(known):.3g}",
-                "range": f"{known.min():.3g} to {known.max():.3g}",
+                "range": "the same in every round" if constant else f"{known.min():.3g} to {known.max():.3g}",
                 "shares": [{"limit": name, "percent": f"{share:.0%}"} for name, share in shares.items()],
                 "noise": f"{np.nanmin(noise):.3g}",
             })  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pfels.datasets import Examples
 from pfels.engines import chunks, gram, resolve
 from pfels.layers import Scratch
 from pfels.models import build
@@ -18,7 +19,7 @@ from pfels.workers import Crew, one_thread_each
 SHAPES = {"mlp": (1, 6, 6), "cnn": (1, 12, 12), "vgg11": (3, 32, 32), "resnet18": (1, 28, 28)}
 
 
-class Examples:
+class Drawn:
     """A federation of random examples, drawn for each device when it is asked for."""
 
     def __init__(self, shape: tuple[int, ...], counts: list[int]) -> None:
@@ -42,7 +43,7 @@ def training(
     name: str, engine: str, *, workers: int = 1, counts=(10,), batch: int = 10, momentum: float = 0.9
 ) -> LocalTraining:
     network = build(name, shape=SHAPES[name], classes=5, hidden=8)
-    federation = Examples(SHAPES[name], list(counts))
+    federation = Drawn(SHAPES[name], list(counts))
     return LocalTraining(network, federation, 0.05, 2, batch, momentum, engine, Crew(workers))  # type: ignore[arg-type]
 
 
@@ -214,9 +215,9 @@ def test_an_error_in_a_thread_reaches_the_caller_and_leaves_the_crew_fit_for_wor
 def test_evaluation_does_not_depend_on_the_workers_and_counts_every_example():
     network = build("cnn", shape=(1, 12, 12), classes=5, hidden=8)
     theta = network.initial(generator(0, Purpose.MODEL))
-    x, y = Examples((1, 12, 12), [777]).one(0)
+    x, y = Drawn((1, 12, 12), [777]).one(0)
     with one_thread_each():
-        alone, together = (evaluate(network, theta, x, y, crew=Crew(w)) for w in (1, 3))
+        alone, together = (evaluate(network, theta, Examples(x, y), crew=Crew(w)) for w in (1, 3))
         logits = network.logits(theta, x, Scratch())
     assert alone == together
     assert alone[0] == pytest.approx(float((logits.argmax(1) == y).float().mean()))

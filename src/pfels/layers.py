@@ -37,8 +37,11 @@ class Parameter:
             self.velocity.mul_(self.momentum).add_(gradient)
 
     def learn_product(self, a: Tensor, b: Tensor) -> None:
-        """v ← mv + ab, for stacks of matrices (s, ·, ·) whose products make up the parameter."""
-        self.velocity.view(len(a), a.shape[1], b.shape[2]).baddbmm_(a, b, beta=self.momentum)
+        """v ← mv + ab, for a stack of matrices a (c, ·, ·) and b (c, ·, ·)."""
+        if len(a) == 1:
+            self.velocity.view(1, a.shape[1], b.shape[2]).baddbmm_(a, b, beta=self.momentum)
+        else:  # rows of a larger stack lie apart, where PyTorch would multiply them one by one
+            self.learn(torch.bmm(a, b).view_as(self.velocity))
 
 
 def stack_views(shapes: Sequence[tuple[int, ...]], rows: Tensor, velocity: Tensor, momentum: float) -> list[Parameter]:
@@ -142,7 +145,7 @@ def convolve(tape: Tape, x: Tensor, weight: Parameter, *, stride: int = 1, paddi
     Device by device: a grouped convolution over all of them at once is several times slower.
     """
     c, around = len(x), ([stride, stride], [padding, padding], [1, 1])
-    images = [_channels_first(x[i]).contiguous(memory_format=torch.channels_last) for i in range(c)]
+    images = [_channels_first(x[i]) for i in range(c)]
 
     def back(g: Tensor) -> Tensor | None:
         wanted = [not first, True, False]
@@ -159,7 +162,8 @@ def convolve(tape: Tape, x: Tensor, weight: Parameter, *, stride: int = 1, paddi
 
 def channels_last(x: Tensor) -> Tensor:
     """Images (c, n, channels, height, width) as the layers take them."""
-    return x.permute(0, 1, 3, 4, 2)
+    # A copy, though it may change nothing: with one channel only fresh strides tell PyTorch which order is meant.
+    return x.permute(0, 1, 3, 4, 2).clone(memory_format=torch.contiguous_format)
 
 
 def flatten(tape: Tape, x: Tensor) -> Tensor:
@@ -227,9 +231,12 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None) -> tup
     """Each device's loss (c,), the mean over its examples or their weighted sum, and its gradient by the logits."""
     log = torch.log_softmax(logits, -1)
     wanted = labels.unsqueeze(-1)
-    share = torch.full_like(log[..., :1], 1 / labels.shape[1]) if weights is None else weights.unsqueeze(-1)
-    losses = -(log.gather(-1, wanted) * share).sum((1, 2))
-    return losses, log.exp_().mul_(share).scatter_add_(-1, wanted, -share)
+    found = log.gather(-1, wanted)
+    gradient = log.exp_().scatter_add_(-1, wanted, found.new_full((), -1.0).expand_as(found))
+    if weights is None:
+        return -found.mean((1, 2)), gradient.div_(labels.shape[1])
+    share = weights.unsqueeze(-1)
+    return -(found * share).sum((1, 2)), gradient.mul_(share)
 
 
 def _channels_first(x: Tensor) -> Tensor:

@@ -11,25 +11,37 @@ from pfels import shapes
 from pfels.assembly import link_system
 from pfels.channel import Reals
 from pfels.config import Config
+from pfels.footing import Footing, on_footing
 from pfels.foresight import Outlook, foresee
 from pfels.schemes import SCHEMES
 from pfels.system import System
 from pfels.theory import BOUNDS, Course, Losses, best_kept, largest_smoothness, learning_rate_limit
 
 
-def plan(config: Config, *, schemes: Sequence[str] = tuple(SCHEMES), losses: Losses | None = None) -> dict[str, Any]:
+def plan(
+    config: Config,
+    *,
+    schemes: Sequence[str] = tuple(SCHEMES),
+    losses: Losses | None = None,
+    footing: Footing | None = None,
+) -> dict[str, Any]:
     """What every scheme would use up over the rounds of this config, and the k that the convergence bounds prefer.
 
     Cohorts, gains and powers are those that the run itself would draw, so β, noise and privacy are exactly its own.
     Energy is in expectation, with every update at its norm bound, as in the paper's tables. `losses` are the
-    assumptions of the convergence theorem; left out, they are `assumed_losses`.
+    assumptions of the convergence theorem; left out, they are `assumed_losses`. With a `footing`, every private scheme
+    is brought to that budget for the whole training.
     """
     dimension = shapes.dimension(config)
-    names = dict.fromkeys([*schemes, "wfl-p"])
-    systems = {name: link_system(config.model_copy(update={"scheme": name}), dimension=dimension) for name in names}
-    outlooks = foresee(systems, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    system = systems["wfl-p"]
-    reach = np.array(outlooks["wfl-p"].betas) * system.bound  # eq. (36): WFL-P's β is min |h|√P over ητC₁
+    # The convergence bound is about PFELS, and WFL-P's level tells what the power limits allow: eq. (36).
+    configs = {name: config.model_copy(update={"scheme": name}) for name in dict.fromkeys((*schemes, "pfels", "wfl-p"))}
+    if footing is not None:
+        configs = {name: on_footing(each, footing) for name, each in configs.items()}
+    systems = {name: link_system(each, dimension=dimension) for name, each in configs.items()}
+    asked = {name: systems[name] for name in dict.fromkeys((*schemes, "wfl-p"))}
+    outlooks = foresee(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    system = systems["pfels"]
+    reach = np.array(outlooks["wfl-p"].betas) * system.bound
     return {
         "dimension": system.dimension,
         "kept": system.kept,

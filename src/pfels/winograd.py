@@ -26,7 +26,7 @@ class _Transform:
 
 
 def _transform(m: int, data: list[list[float]], kernel: list[list[float]], output: list[list[float]]) -> _Transform:
-    squares = [torch.kron(t, t) for t in (torch.tensor(rows, dtype=torch.float32) for rows in (data, kernel, output))]
+    squares = [torch.kron(t, t) for t in (torch.tensor(rows, dtype=torch.float64) for rows in (data, kernel, output))]
     return _Transform(m, *squares)
 
 

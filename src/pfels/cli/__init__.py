@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from pfels.cli import compare, data, plan, privacy, reproduce, run, sweep
+from pfels.cli import compare, data, plan, privacy, report, reproduce, run, sweep
 from pfels.cli.common import say
 from pfels.errors import GuardError, InputError, RunError
 
@@ -27,6 +27,7 @@ app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("plan")(plan.command)
 app.command("reproduce")(reproduce.command)
+app.command("report")(report.command)
 app.command("privacy")(privacy.command)
 app.add_typer(data.app, name="data")
 

@@ -6,12 +6,28 @@ from typing import Annotated, Any
 
 import typer
 
-from pfels.cli.common import Json, Preset, Set, number, overrides, print_json, print_table, split_list, stem
+from pfels.cli.common import (
+    Against,
+    Json,
+    Preset,
+    Set,
+    TotalEpsilon,
+    footing,
+    number,
+    overrides,
+    print_json,
+    print_table,
+    split_list,
+    stem,
+)
+from pfels.privacy import Adversary
 
 
 def command(
     preset: Preset = "demo",
     settings: Set = None,
+    total_epsilon: TotalEpsilon = None,
+    adversary: Against = Adversary.SERVER,
     schemes: Annotated[
         str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")
     ] = None,
@@ -42,6 +58,8 @@ def command(
 
         pfels plan demo -s compression.ratio=0.1 -s privacy.epsilon=0.2
 
+        pfels plan demo --total-epsilon 8 --adversary server
+
         pfels plan demo --smoothness 0.5 --gradient-variance 0.1
     """
     from pfels.config import load_config
@@ -58,7 +76,7 @@ def command(
         "kappa_squared": kappa_squared, "initial_gap": initial_gap,
     }  # fmt: skip
     losses = replace(assumed_losses(config), **{key: value for key, value in given.items() if value is not None})
-    planned = plan(config, schemes=names, losses=losses)
+    planned = plan(config, schemes=names, losses=losses, footing=footing(total_epsilon, adversary))
     if json:
         print_json(planned)
         return

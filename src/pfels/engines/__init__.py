@@ -12,7 +12,7 @@ ENGINES = ("batched", "threaded")
 
 # A chunk of devices trained together holds about so many parameters: enough to keep Python's share of the time
 # small, few enough to stay near a core's cache and to leave work for every core.
-CHUNK_PARAMETERS = 2**19
+CHUNK_PARAMETERS = 2**20
 
 
 def resolve(engine: str, network: Network) -> str:

@@ -58,7 +58,7 @@ class Data(_Table):
 class Model(_Table):
     """The network every device trains."""
 
-    name: Literal["mlp", "cnn"] = "mlp"
+    name: Literal["mlp", "cnn", "vgg11", "resnet18"] = "mlp"
     hidden: Count = 64
 
 

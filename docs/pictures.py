@@ -14,7 +14,8 @@ import numpy as np
 STYLES = {
     "fedavg": ("#555555", ":", "o"),
     "dp-fedavg": ("#8c6d31", "-.", "v"),
-    "pfels": ("#c0392b", "-", "s"),
+    "pfels-plus": ("#7d3c98", "-", "P"),
+    "pfels": ("#c0392b", (0, (6, 1)), "s"),
     "wfl-pdp": ("#1f6fb4", "--", "^"),
     "wfl-p": ("#2c8a4b", (0, (3, 1, 1, 1)), "D"),
 }
@@ -30,7 +31,14 @@ def curves(folder: Path) -> dict[str, list[list[dict]]]:
             energy += record["energy"] or 0.0
             symbols += record["subcarriers"]
             if record["test_accuracy"] is not None:
-                points.append({"round": record["round"] + 1, "energy": energy, "symbols": symbols, "accuracy": record["test_accuracy"]})
+                points.append(
+                    {
+                        "round": record["round"] + 1,
+                        "energy": energy,
+                        "symbols": symbols,
+                        "accuracy": record["test_accuracy"],
+                    }
+                )
         runs[json.loads(path.read_text())["scheme"]].append(points)
     return runs
 
@@ -39,14 +47,20 @@ def draw(runs: dict[str, list[list[dict]]], target: Path) -> None:
     """Accuracy against rounds, subcarriers and energy: mean over seeds, with the range as a band."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     figure, panels = plt.subplots(1, 3, figsize=(10, 3.1), sharey=True, layout="constrained")
-    axes = [("round", "rounds", False), ("symbols", "symbols on the air", True), ("energy", "transmit energy Σ‖x‖²", True)]
+    axes = [
+        ("round", "rounds", False),
+        ("symbols", "symbols on the air", True),
+        ("energy", "transmit energy Σ‖x‖²", True),
+    ]
     for panel, (key, label, logarithmic) in zip(panels, axes, strict=True):
         for name, (colour, line, marker) in STYLES.items():
             if name not in runs or (key == "energy" and not runs[name][0][-1]["energy"]):
                 continue
             x = np.mean([[p[key] for p in run] for run in runs[name]], axis=0)
             y = np.array([[p["accuracy"] for p in run] for run in runs[name]])
-            panel.plot(x, y.mean(0), color=colour, linestyle=line, marker=marker, markevery=0.2, markersize=4, label=name)
+            panel.plot(
+                x, y.mean(0), color=colour, linestyle=line, marker=marker, markevery=0.2, markersize=4, label=name
+            )
             panel.fill_between(x, y.min(0), y.max(0), color=colour, alpha=0.12, linewidth=0)
         panel.set_xlabel(label)
         panel.grid(alpha=0.25)

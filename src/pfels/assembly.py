@@ -4,33 +4,40 @@ import os
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from pfels import datasets, models, partition
 from pfels.config import Config
+from pfels.engines import resolve
 from pfels.errors import InputError
 from pfels.models import Network
 from pfels.partition import Federation
-from pfels.privacy import Sampling
-from pfels.schemes import Scheme, load_scheme
+from pfels.privacy import Adversary, Sampling
+from pfels.schemes import POISSON_ONLY, Scheme, load_scheme
 from pfels.seeding import Purpose, generator
 from pfels.synthetic import SyntheticFederation
-from pfels.system import GainLaw, SnrLaw, System
+from pfels.system import Budget, GainLaw, SnrLaw, System
 from pfels.training import LocalTraining
+from pfels.workers import Crew
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A config made real: data on devices, a network, and the system that the scheme runs on."""
+    """A config made real: data on devices, a network and how it is trained, and the system that the scheme runs on."""
 
     config: Config
     federation: Federation
     network: Network
+    training: LocalTraining
     system: System
     scheme: Scheme
 
 
-def build(config: Config, *, workers: int | None = None) -> Experiment:
-    """Everything a run needs, built from its config; wrong data are found here, before anything is written."""
+def build(config: Config, *, workers: int | None = None, engine: str | None = None) -> Experiment:
+    """Everything a run needs, built from its config; wrong data are found here, before anything is written.
+
+    `engine` is the one that a run was begun with, if it was; otherwise the config says which.
+    """
     if config.run.device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
     model, training, federation = config.model, config.training, federate(config)
@@ -38,11 +45,14 @@ def build(config: Config, *, workers: int | None = None) -> Experiment:
     local = LocalTraining(
         network, federation, learning_rate=training.learning_rate, epochs=training.local_epochs,
         batch_size=training.batch_size, momentum=training.momentum,
+        engine=engine or resolve(config.run.engine, network),
+        crew=Crew(config.run.workers or workers or len(os.sched_getaffinity(0))),
     )  # fmt: skip
-    system = link_system(config, dimension=network.dimension, training=local, workers=workers)
+    start = network.initial(generator(config.seed, Purpose.MODEL))
+    system = link_system(config, dimension=network.dimension, training=local, start=start)
     scheme = load_scheme(config.scheme)
     scheme.prepare(system, 0)  # what the scheme itself refuses, such as a δ too large for its claim, shows here
-    return Experiment(config, federation, network, system, scheme)
+    return Experiment(config, federation, network, local, system, scheme)
 
 
 def federate(config: Config) -> Federation:
@@ -60,7 +70,11 @@ def federate(config: Config) -> Federation:
 
 
 def link_system(
-    config: Config, *, dimension: int, training: LocalTraining | None = None, workers: int | None = None
+    config: Config,
+    *,
+    dimension: int,
+    training: LocalTraining | None = None,
+    start: Tensor | None = None,
 ) -> System:
     """The system of a config; without `training`, the link alone, for which d is all one needs to know of the model."""
     channel = config.channel
@@ -68,7 +82,7 @@ def link_system(
         seed=config.seed,
         devices=config.data.devices,
         cohort_size=config.cohort.size,
-        sampling=Sampling(config.cohort.sampling),
+        sampling=Sampling("poisson" if config.scheme in POISSON_ONLY else config.cohort.sampling),
         dimension=dimension,
         ratio=config.compression.ratio,
         bound=config.training.update_bound,
@@ -77,6 +91,9 @@ def link_system(
         noise_std=channel.noise_std,
         gain_law=GainLaw(channel.gain_mean, channel.gain_min, channel.gain_max),
         snr_law=SnrLaw(channel.snr_min_db, channel.snr_max_db, channel.snr_scale),
+        budget=Budget(config.privacy.total_epsilon, Adversary(config.privacy.adversary), config.rounds),
+        mask=config.compression.kind,
+        error_feedback=config.compression.error_feedback,
+        start=start,
         training=training,
-        workers=config.run.workers or workers or len(os.sched_getaffinity(0)),
     )

@@ -4,6 +4,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.stats import binom
+
 from pfels import privacy
 from pfels.accountant import outsider_loss, server_loss
 from pfels.errors import InputError
@@ -11,6 +14,7 @@ from pfels.gaussian import gaussian_mu
 from pfels.privacy import Adversary, Loss, Sampling
 
 LEAST, MOST = 1e-3, 1e6  # the noise multipliers that are tried
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 1e6
 CLOSE = 0.999  # an ε from here to 1 times the budget is close enough
 
 
@@ -39,6 +43,8 @@ def calibrate(
     `rounds`; a caller who can, says so. Against an outsider everyone is in the same position and it is not used.
     """
     privacy.require_positive("epsilon", epsilon)
+    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        raise InputError(f"epsilon = {epsilon:g}: must be a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
     privacy.require_delta(delta)
     privacy.require_cohort(devices=devices, cohort=cohort)
     privacy.require_count("rounds", rounds)
@@ -60,6 +66,17 @@ def calibrate(
     # Many rounds at a small rate q are about μ-GDP with μ² = q²T(e^(1/z²) − 1): a first guess, and no more than that.
     guess = math.log1p((mu * devices / cohort) ** 2 / rounds) ** -0.5
     return _search(against_outsider, epsilon=epsilon, guess=guess)
+
+
+def ration(*, rounds: int, rate: float) -> int:
+    """How often a device should take part at most, where each draw has probability `rate` and each costs privacy.
+
+    With n times at most, z grows like √n while a device is heard E[min(X, n)] times, X binomial: the n with the most
+    heard for the noise.
+    """
+    times = np.arange(1, rounds + 1)
+    heard = np.cumsum(binom.sf(times - 1, rounds, rate))  # E[min(X, n)] = P(X > 0) + … + P(X > n − 1)
+    return int(times[np.argmax(heard / np.sqrt(times))])
 
 
 def _meets(loss: Loss, epsilon: float) -> bool:

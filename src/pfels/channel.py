@@ -32,12 +32,21 @@ def draw_powers(
 ) -> Reals:
     """The power limit Pᵢ = SNRᵢ·d·σ₀² of every device, the same in all rounds; SNRᵢ uniform in dB or as a ratio."""
     u = scalars(lambda g, n: g.uniform(size=n), seed, Purpose.POWER, devices=devices)
+    return snr_at(u, low_db=low_db, high_db=high_db, scale=scale) * dimension * noise_std**2
+
+
+def snr_at(u: Reals, *, low_db: float, high_db: float, scale: str) -> Reals:
+    """The quantiles u in [0, 1] of the law of SNRᵢ: uniform between the two, in dB or as a ratio."""
     if scale == "db":
-        snr = 10 ** ((low_db + u * (high_db - low_db)) / 10)
-    else:
-        low, high = 10 ** (low_db / 10), 10 ** (high_db / 10)
-        snr = low + u * (high - low)
-    return snr * dimension * noise_std**2
+        in_db: Reals = 10 ** ((low_db + u * (high_db - low_db)) / 10)
+        return in_db
+    low, high = 10 ** (low_db / 10), 10 ** (high_db / 10)
+    return low + u * (high - low)
+
+
+def gain_exceeds(levels: Reals, *, mean: float, low: float, high: float) -> Reals:
+    """P(|h| ≥ level) for the exponential law limited to [low, high]."""
+    return np.where(levels <= low, 1.0, np.where(levels <= high, np.exp(-levels / mean), 0.0))
 
 
 def phase_correction(gains: Gains) -> Gains:

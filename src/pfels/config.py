@@ -14,6 +14,7 @@ from pfels.wording import explain, nearest, to_toml, unknown_key
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
 
 
 class _Table(BaseModel):
@@ -99,16 +100,27 @@ class Channel(_Table):
 
 
 class Compression(_Table):
-    """The share p = k/d of coordinates that is sent."""
+    """The share p = k/d of coordinates sent; for pfels-plus, how they are chosen and whether the rest is kept."""
 
     ratio: float = Field(default=0.3, gt=0, le=1)
+    kind: Literal["rand-k", "public-top-k"] = "rand-k"
+    error_feedback: bool = False
 
 
 class Privacy(_Table):
-    """The paper's per-round claim; delta defaults to one over the number of devices."""
+    """The paper's per-round claim, and pfels-plus' budget for the whole training; delta defaults to 1/N for both."""
 
     epsilon: Positive = 1.5
     delta: float | None = Field(default=None, gt=0, lt=1)
+    total_epsilon: Positive = 4.0
+    adversary: Literal["server", "outsider"] = "server"
+
+
+class Server(_Table):
+    """What the server does with a round's estimate: θ ← θ + learning_rate·v with v ← momentum·v + Δ̂."""
+
+    learning_rate: Positive = 1.0
+    momentum: float = Field(default=0.0, ge=0, lt=1)
 
 
 class Run(_Table):
@@ -117,7 +129,7 @@ class Run(_Table):
     eval_every: Count = 10
     checkpoint_every: Count = 25
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
-    engine: Literal["batched"] = "batched"
+    engine: Literal["auto", "batched", "threaded"] = "auto"
     workers: int = Field(default=0, ge=0)
 
 
@@ -134,6 +146,7 @@ class Config(_Table):
     channel: Channel = Channel()
     compression: Compression = Compression()
     privacy: Privacy = Privacy()
+    server: Server = Server()
     run: Run = Run()
 
     @property
@@ -152,6 +165,14 @@ class Config(_Table):
             raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")
         if not channel.snr_min_db <= channel.snr_max_db:
             raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
+        compression, privacy = self.compression, self.privacy
+        if self.scheme != "pfels-plus" and (compression.kind != "rand-k" or compression.error_feedback):
+            raise ValueError("compression.kind, compression.error_feedback: only pfels-plus has them; leave them out")
+        if compression.error_feedback and privacy.adversary == "outsider":
+            raise ValueError(
+                "compression.error_feedback = true: gives no amplification against an outsider; use "
+                'privacy.adversary = "server"'
+            )
         return self
 
     def flat(self) -> dict[str, Any]:
@@ -196,9 +217,8 @@ def validate(tree: Mapping[str, Any]) -> Config:
 
 def differing_keys(a: Config, b: Config) -> list[str]:
     """The keys in which two configs differ, leaving out those that cannot change a result."""
-    neutral = {"run.workers", "run.checkpoint_every"}
     left, right = a.flat(), b.flat()
-    return [key for key in {**left, **right} if key not in neutral and left.get(key) != right.get(key)]
+    return [key for key in {**left, **right} if key not in NEUTRAL_KEYS and left.get(key) != right.get(key)]
 
 
 def _read(preset_or_path: str | Path) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -22,6 +21,7 @@ from pfels.link import Tally
 from pfels.seeding import Purpose, generator
 from pfels.store import Checkpoint, LogMark, RunDirectory, check
 from pfels.training import evaluate
+from pfels.workers import one_thread_each
 
 Progress = Callable[[Mapping[str, Any]], None]
 
@@ -49,7 +49,7 @@ def run(
     checkpoint at the last whole round before KeyboardInterrupt goes on to the caller.
     """
     if out is None:
-        with _one_thread_each():
+        with one_thread_each():
             return _play(build(config, workers=workers), None, None, progress)
     directory = RunDirectory(Path(out), config)
     if check(directory.path, config) and (summary := directory.summary) is not None:
@@ -57,8 +57,9 @@ def run(
         if checkpoint is None:
             raise InputError(f"{directory.path}: finished, but its checkpoint is gone; delete it and start again")
         return Result(summary, directory.records(), checkpoint.tensors["theta"])
-    experiment = build(config, workers=workers)
-    with _one_thread_each(), directory.opened(resume=resume, environment=environment()) as checkpoint:
+    experiment = build(config, workers=workers, engine=directory.engine)
+    about = environment() | {"engine": experiment.training.engine}
+    with one_thread_each(), directory.opened(resume=resume, environment=about) as checkpoint:
         return _play(experiment, directory, checkpoint, progress)
 
 
@@ -68,12 +69,27 @@ class _State:
 
     round: int
     theta: Tensor
+    velocity: Tensor | None
+    memory: Mapping[int, Tensor]
     ledger: Ledger
     mark: LogMark
 
     def checkpoint(self) -> Checkpoint:
         tensors = {"theta": self.theta, **self.ledger.tensors()}
+        if self.velocity is not None:
+            tensors["velocity"] = self.velocity
+        if self.memory:
+            tensors["memory.ids"] = torch.tensor(sorted(self.memory))
+            tensors["memory"] = torch.stack([self.memory[device] for device in sorted(self.memory)])
         return Checkpoint(self.round, tensors, self.ledger.totals(), self.mark)
+
+    @classmethod
+    def restore(cls, checkpoint: Checkpoint, *, devices: int) -> Self:
+        tensors, memory = checkpoint.tensors, {}
+        if "memory" in tensors:
+            memory = dict(zip(tensors["memory.ids"].tolist(), tensors["memory"], strict=True))
+        ledger = Ledger.restore(tensors, checkpoint.totals, devices=devices)
+        return cls(checkpoint.round, tensors["theta"], tensors.get("velocity"), memory, ledger, checkpoint.mark)
 
 
 def _play(
@@ -82,10 +98,9 @@ def _play(
     config, records = experiment.config, []
     if checkpoint is None:
         theta = experiment.network.initial(generator(config.seed, Purpose.MODEL))
-        state = _State(0, theta, Ledger.empty(devices=config.data.devices), LogMark())
+        state = _State(0, theta, None, {}, Ledger.empty(devices=config.data.devices), LogMark())
     else:
-        ledger = Ledger.restore(checkpoint.tensors, checkpoint.totals, devices=config.data.devices)
-        state = _State(checkpoint.round, checkpoint.tensors["theta"], ledger, checkpoint.mark)
+        state = _State.restore(checkpoint, devices=config.data.devices)
     began = time.perf_counter() - (directory.seconds if directory else 0.0)
 
     def save() -> None:
@@ -94,9 +109,8 @@ def _play(
 
     try:
         while state.round < config.rounds:
-            theta, ledger, record = _round(experiment, state)
-            mark = directory.append(record, state.mark) if directory else state.mark
-            state = _State(state.round + 1, theta, ledger, mark)
+            after, record = _round(experiment, state)
+            state = replace(after, mark=directory.append(record, state.mark)) if directory else after
             records.append(record)
             if state.round % config.run.checkpoint_every == 0 and state.round < config.rounds:
                 save()
@@ -111,6 +125,7 @@ def _play(
         "seed": config.seed,
         "rounds": config.rounds,
         "dimension": experiment.network.dimension,
+        "engine": experiment.training.engine,
         "accuracy": accuracy,
         "loss": loss,
         **state.ledger.summary(experiment.system, slot_s=config.channel.slot_ms / 1000),
@@ -122,31 +137,25 @@ def _play(
     return Result(summary, records, state.theta)
 
 
-def _round(experiment: Experiment, state: _State) -> tuple[Tensor, Ledger, dict[str, Any]]:
-    """The model, the ledger and the record after one more round."""
-    config, t, tally = experiment.config, state.round, Tally()
-    link = experiment.scheme.prepare(experiment.system, t)
-    theta = state.theta + experiment.scheme.play(experiment.system, link, state.theta, t, tally)  # Alg. 2, line 16
+def _round(experiment: Experiment, state: _State) -> tuple[_State, dict[str, Any]]:
+    """The state after one more round, but for the log, and the round's record."""
+    config, system, t, tally = experiment.config, experiment.system, state.round, Tally(memory=state.memory)
+    link = experiment.scheme.prepare(system, t)
+    estimate = experiment.scheme.play(system, link, state.theta, t, tally)
+    velocity = None
+    if config.server.momentum:  # what the server does with a released estimate costs no privacy
+        velocity = estimate = estimate + (0.0 if state.velocity is None else config.server.momentum * state.velocity)
+    theta = state.theta + config.server.learning_rate * estimate  # Algorithm 2, line 16
     ledger = state.ledger.after(link, tally, slots=slots(link.subcarriers, subcarriers=config.channel.subcarriers))
-    record = ledger.record(t, link, tally, system=experiment.system)
+    record = ledger.record(t, link, tally, system=system)
     if (t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds:
         record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta)
-    return theta, ledger, record
+    memory = {**state.memory, **tally.held_back} if tally.held_back else state.memory
+    return _State(t + 1, theta, velocity, memory, ledger, state.mark), record
 
 
 def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float]:
-    return evaluate(experiment.network, theta, experiment.federation.test)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """One intra-op thread: parallel work is cut by us, along fixed lines, so that its size never changes a bit."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return evaluate(experiment.network, theta, experiment.federation.test, crew=experiment.training.crew)
 
 
 def environment() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A mechanism is μ-GDP when telling its two worlds apart is as hard as telling N(0, 1) from N(μ, 1). One release with
 noise multiplier z is (1/z)-GDP, and releases compose exactly: μ² = Σ 1/z². Everything is done in logarithms: μ may
-be anything from 1e-6 to 1e13.
+be anything from 1e-6 to 1e14.
 """
 
 import math
@@ -91,9 +91,11 @@ def revealed_epsilon(*, noise_multiplier: float, rate: float, rounds: int, delta
     (√K/z)-GDP; a mixture is no worse than its parts (joint convexity), so δ(ε) ≤ E δ(ε; √K/z). Nearly exact where the
     noise hides so little that sampling hides nothing, and exact at q = 1.
     """
-    count = stats.binom(rounds, rate)
+    count, mean = stats.binom(rounds, rate), rounds * rate
     slack = 1e-6 * delta  # rare counts are not priced one by one: few count as the fewest kept, many as δ = 1
-    fewest, most = max(1, int(count.ppf(slack))), max(1, int(count.isf(slack)))
+    c = -math.log(slack)
+    fewest = max(1, math.floor(mean - math.sqrt(2 * c * mean)))
+    most = min(rounds, math.ceil(mean + c / 3 + math.sqrt(c**2 / 9 + 2 * c * mean * (1 - rate))))  # Bernstein
     k = np.arange(fewest, most + 1, dtype=np.float64)
     log_weights = np.asarray(count.logpmf(k), dtype=np.float64)
     if fewest > 1:

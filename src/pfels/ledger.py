@@ -9,9 +9,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from pfels import privacy
-from pfels.accountant import ServerLedger, exact_per_round, outsider_loss
+from pfels.accountant import ServerLedger, outsider_loss
 from pfels.link import Link, Tally
+from pfels.privacy_figures import claimed_figure, exact_figure
 from pfels.system import System
 
 
@@ -32,6 +32,7 @@ class Ledger:
     silent: int = 0
     privacy_limited_rounds: int = 0
     cohort_dependent: bool = False
+    remembers_draws: bool = False
     claimed_epsilon: float | None = None
 
     @classmethod
@@ -42,7 +43,8 @@ class Ledger:
     def after(self, link: Link, tally: Tally, *, slots: int) -> Self:
         """The ledger after one more round; this one stays as it is."""
         multipliers = Counter(self.noise_multipliers)
-        if link.event.participants:
+        # A round in which nobody happened to send is a release all the same: its noise says that nobody did.
+        if link.event.participants or link.event.noise_multiplier > 0:
             multipliers[link.event.noise_multiplier] += 1
         return replace(
             self,
@@ -52,9 +54,10 @@ class Ledger:
             energy_bound=None if link.air is None else (self.energy_bound or 0.0) + math.fsum(link.air.energy_bounds),
             subcarriers=self.subcarriers + link.subcarriers,
             slots=self.slots + slots,
-            silent=self.silent + tally.silent,
+            silent=self.silent + tally.silent + len(link.cohort) - len(link.sending),
             privacy_limited_rounds=self.privacy_limited_rounds + (link.air is not None and link.air.limit == "privacy"),
             cohort_dependent=self.cohort_dependent or link.event.cohort_dependent,
+            remembers_draws=self.remembers_draws or link.event.remembers_draws,
             claimed_epsilon=link.claimed_epsilon,
         )
 
@@ -66,35 +69,31 @@ class Ledger:
         """
         air, cohort = link.air, link.cohort.tolist()
         beta = air.beta if air is not None and math.isfinite(air.beta) else None
+        silent = tally.silent + len(cohort) - len(link.sending)
+        spent = dict(zip(link.sending.tolist(), tally.energies, strict=False))  # nothing on ideal links
+        figures = _round_figures(
+            link.event.noise_multiplier, link.claimed_epsilon, system, cohort_dependent=link.event.cohort_dependent
+        ) | {"server": self.server.worst(delta=system.delta).as_dict()}
         return {
             "round": t,
             "cohort": cohort,
-            "participants": len(cohort) - tally.silent,
-            "silent": tally.silent,
+            "participants": len(cohort) - silent,
+            "silent": silent,
             "beta": beta,
             "limit": None if beta is None or air is None else air.limit,
-            "noise_multiplier": link.event.noise_multiplier if cohort else None,
+            "noise_multiplier": link.event.noise_multiplier if cohort or beta else None,
             "energy": math.fsum(tally.energies) if air is not None else None,
             "energy_bound": math.fsum(air.energy_bounds) if air is not None else None,
-            "device_energy": tally.energies if air is not None else None,
+            "device_energy": [spent.get(device, 0.0) for device in cohort] if air is not None else None,
             "subcarriers": link.subcarriers,
             "train_loss": tally.mean_loss,
             "test_accuracy": None,
             "test_loss": None,
-            "privacy": {
-                "claimed": _claimed(link.claimed_epsilon, system),
-                "exact_per_round": _exact_round(link, system),
-                "server": _short(self.server.worst(delta=system.delta)),
-            },
+            "privacy": {key: _short(figure) for key, figure in figures.items()},
         }
 
     def summary(self, system: System, *, slot_s: float) -> dict[str, Any]:
         """The totals of a finished run, with every privacy figure."""
-        claimed = _claimed(self.claimed_epsilon, system)
-        outsider = outsider_loss(
-            self.noise_multipliers, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
-            delta=system.delta, cohort_dependent=self.cohort_dependent,
-        )  # fmt: skip
         return {
             "energy": self.energy,
             "energy_bound": self.energy_bound,
@@ -102,15 +101,26 @@ class Ledger:
             "airtime_s": self.slots * slot_s,
             "silent": self.silent,
             "privacy_limited_rounds": self.privacy_limited_rounds,
-            "privacy": {
-                "noise_multiplier_min": min(self.noise_multipliers, default=None),
-                "claimed_epsilon": claimed["epsilon"],
-                "claimed_valid": claimed["valid"],
-                "claimed": claimed,
-                "server": self.server.worst(delta=system.delta).as_dict()
-                | {"distribution": self.server.distribution(delta=system.delta)},
-                "outsider": outsider.as_dict(),
-            },
+            "privacy": self.privacy(system),
+        }
+
+    def privacy(self, system: System) -> dict[str, Any]:
+        """Every privacy figure of a run that ends here; those of a single round are of the round with least noise."""
+        least = min(self.noise_multipliers, default=0.0)
+        figures = _round_figures(least, self.claimed_epsilon, system, cohort_dependent=self.cohort_dependent)
+        claimed = figures["claimed"]
+        server = self.server.worst(delta=system.delta).as_dict()
+        outsider = outsider_loss(
+            self.noise_multipliers, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
+            delta=system.delta, cohort_dependent=self.cohort_dependent, remembers_draws=self.remembers_draws,
+        )  # fmt: skip
+        return {
+            "noise_multiplier_min": least,
+            "claimed_epsilon": claimed and claimed["epsilon"],
+            "claimed_valid": claimed and claimed["valid"],
+            **figures,
+            "server": server | {"distribution": self.server.distribution(delta=system.delta)},
+            "outsider": outsider.as_dict(),
         }
 
     def tensors(self) -> dict[str, Tensor]:
@@ -142,27 +152,20 @@ class Ledger:
         return cls(server, dict(zip(values, counts, strict=True)), **totals)
 
 
-def _claimed(epsilon: float | None, system: System) -> dict[str, Any]:
-    """The paper's claim for a round, and whether its theorem covers it."""
-    valid = epsilon is not None and privacy.claim_is_valid(
-        epsilon=epsilon, delta=system.delta, devices=system.devices, cohort=system.cohort_size
-    )
-    below = privacy.claim_valid_below(devices=system.devices, cohort=system.cohort_size)
-    return {"epsilon": epsilon, "delta": system.delta, "valid": valid, "valid_below": below}
+def _round_figures(z: float, epsilon: float | None, system: System, *, cohort_dependent: bool) -> dict[str, Any]:
+    """The paper's claim for a round, if the scheme makes one, and what its own argument gives without approximation."""
+    claimed = exact = None
+    if epsilon is not None:
+        claimed = claimed_figure(z, epsilon, delta=system.delta, devices=system.devices, cohort=system.cohort_size)
+    if z > 0:
+        exact = exact_figure(
+            z, delta=system.delta, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
+            cohort_dependent=cohort_dependent,
+        )  # fmt: skip
+    return {"claimed": claimed, "exact_per_round": exact}
 
 
-def _exact_round(link: Link, system: System) -> dict[str, Any]:
-    """What the claim's own argument gives for this round when nothing is approximated."""
-    z = link.event.noise_multiplier
-    epsilon = (
-        exact_per_round(noise_multiplier=z, delta=system.delta, devices=system.devices, cohort=system.cohort_size)
-        if z > 0
-        else None
-    )
-    return {"epsilon": epsilon, "delta": system.delta}
-
-
-def _short(loss: privacy.Loss) -> dict[str, Any]:
-    figure = loss.as_dict()
-    keys = ("epsilon", "delta", "adversary", "neighbours", "participations")
-    return {key: figure.get(key) for key in keys}
+def _short(figure: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A figure without its sentences, for a line of the log."""
+    keys = ("epsilon", "delta", "adversary", "neighbours", "valid", "participations")
+    return None if figure is None else {key: figure[key] for key in keys if key in figure}

@@ -1,6 +1,7 @@
 """What a round settles before anyone trains, and what is counted while it is played."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -34,11 +35,12 @@ class Air:
 class Link:
     """Who takes part in a round, what it releases, and how many symbols it puts on the air.
 
-    `air` is absent where every device has an ideal link of its own. `claimed_epsilon` is the paper's per-round ε
-    where the scheme makes that claim.
+    `cohort` was drawn and `sending` are those of it who transmit. `air` is absent where every device has an ideal link
+    of its own. `claimed_epsilon` is the paper's per-round ε where the scheme makes that claim.
     """
 
     cohort: Ids
+    sending: Ids
     event: RoundEvent
     subcarriers: int
     claimed_epsilon: float | None
@@ -53,8 +55,11 @@ class Link:
 
 @dataclass
 class Tally:
-    """What is counted while a round is played: losses, devices that diverged, and the energy of each transmission."""
+    """What is counted while a round is played: losses, devices that diverged, the energy of each transmission, and
+    what devices hold back for a later round (`memory` is what they held back before)."""
 
+    memory: Mapping[int, Tensor] = field(default_factory=dict)
+    held_back: dict[int, Tensor] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
     energies: list[float] = field(default_factory=list)
     silent: int = 0

@@ -49,7 +49,7 @@ def levels(rounds: Rounds) -> dict[float, int]:
 
 
 def poisson_epsilon(rounds: Rounds, *, devices: int, cohort: int, delta: float) -> tuple[float, str]:
-    """ε for add-remove neighbours where each device takes part with probability r/N, and the accountant that gave it."""
+    """ε for add-remove neighbours where each device is in with probability r/N, and which accountant gave it."""
     rounds, rate = levels(rounds), cohort / devices
     bounds = {"revealed-sampling": _revealed(rounds, rate=rate, delta=delta)}
     if delta < SMALLEST_PLD_DELTA or sum(rounds.values()) > MOST_PLD_ROUNDS:
@@ -60,7 +60,7 @@ def poisson_epsilon(rounds: Rounds, *, devices: int, cohort: int, delta: float) 
 
 
 def fixed_size_epsilon(rounds: Rounds, *, devices: int, cohort: int, delta: float) -> tuple[float, str]:
-    """ε for replace-one neighbours where exactly r of N take part, and the accountant that gave it.
+    """ε for replace-one neighbours where exactly r of N take part, and which accountant gave it.
 
     Replacing a device moves the sum by up to 2s. A noise multiplier here is relative to s, and dp-accounting's is
     relative to what the neighbouring relation moves, so it is handed z/2.

@@ -1,10 +1,12 @@
 """The alignment coefficient β under the power and the privacy limits, and what a transmission costs."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pfels.channel import Gains, Reals
@@ -58,3 +60,18 @@ def energy(signals: Tensor) -> Reals:
     """‖xᵢ‖² of every row, the energy that its transmission takes."""
     squares: Reals = norms(signals).square().cpu().numpy()
     return squares
+
+
+def carries(gains: Gains, powers: Reals, *, beta: float, bound: float) -> NDArray[np.bool_]:
+    """Who can send at level β without ever passing its power limit: |h|√P ≥ βs."""
+    able: NDArray[np.bool_] = np.abs(gains) * np.sqrt(powers) >= beta * bound
+    return able
+
+
+def serving_level(*, beta: float, carried: Callable[[float], float]) -> float:
+    """The level at most β at which most arrives: the largest β′·(share of devices that can send at β′).
+
+    A higher level lifts every signal over the noise but silences more devices. `carried(β)` is that share.
+    """
+    levels = beta * np.geomspace(1e-4, 1.0, 801)
+    return float(max(levels, key=lambda level: level * carried(level)))

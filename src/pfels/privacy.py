@@ -7,7 +7,7 @@ from typing import Any
 
 from pfels.errors import InputError
 
-SMALLEST_NOISE_MULTIPLIER = 1e-9  # below this 1/z² leaves the range in which floats resolve δ
+SMALLEST_NOISE_MULTIPLIER = 1e-12  # below this 1/z² leaves the range in which floats resolve δ
 
 
 class Adversary(StrEnum):
@@ -88,7 +88,8 @@ class RoundEvent:
     `noise_multiplier` is that of the released sum. `server_noise_multiplier` is that of what the server sees of a
     single device: the same over the air, less by √r where noisy updates arrive one by one. Zero means no noise.
     `cohort_dependent` says that the noise level depends on who was drawn. `cohort_size` is r, which under Poisson
-    sampling is the expected number; `participants` are those who took part.
+    sampling is the expected number; `participants` are those who took part. `remembers_draws` says that what a device
+    sends depends on its own earlier draws.
     """
 
     noise_multiplier: float
@@ -98,6 +99,7 @@ class RoundEvent:
     sampling: Sampling
     participants: tuple[int, ...]
     cohort_dependent: bool
+    remembers_draws: bool = False
 
     def __post_init__(self) -> None:
         require_cohort(devices=self.devices, cohort=self.cohort_size)

@@ -45,8 +45,8 @@ def figures(
     )
     return {
         "noise_multiplier": z,
-        "claimed": _claimed(z, claimed_epsilon, delta=delta, devices=devices, cohort=cohort),
-        "exact_per_round": _exact(
+        "claimed": claimed_figure(z, claimed_epsilon, delta=delta, devices=devices, cohort=cohort),
+        "exact_per_round": exact_figure(
             z, delta=delta, devices=devices, cohort=cohort, sampling=sampling, cohort_dependent=cohort_dependent
         ),
         "server": _server(
@@ -56,7 +56,8 @@ def figures(
     }
 
 
-def _claimed(z: float, epsilon: float | None, *, delta: float, devices: int, cohort: int) -> dict[str, Any]:
+def claimed_figure(z: float, epsilon: float | None, *, delta: float, devices: int, cohort: int) -> dict[str, Any]:
+    """What the paper claims for a round, and whether its proof covers it; without ε, what its formula gives for z."""
     below = privacy.claim_valid_below(devices=devices, cohort=cohort)
     figure = {
         "epsilon": epsilon,
@@ -81,11 +82,12 @@ def _claimed(z: float, epsilon: float | None, *, delta: float, devices: int, coh
     return figure | {"epsilon": epsilon, "valid": valid, "why": why}
 
 
-def _exact(
+def exact_figure(
     z: float, *, delta: float, devices: int, cohort: int, sampling: Sampling, cohort_dependent: bool
 ) -> dict[str, Any]:
-    # The same argument as the paper's, for whom it can hold: amplification needs an adversary who does not know the
-    # cohort, add-remove needs a cohort whose other members stay as they are.
+    """What the paper's own argument gives for a round with noise multiplier z when nothing is approximated."""
+    # For whom it can hold: amplification needs an adversary who does not know the cohort, add-remove needs a cohort
+    # whose other members stay as they are.
     holds = sampling is Sampling.POISSON and not cohort_dependent
     why = "the paper's sensitivity and amplification without its approximations, for one round"
     if cohort_dependent:

@@ -54,6 +54,11 @@ class RunDirectory:
         """The summary of a finished run."""
         return read_json(self.path / "summary.json")
 
+    @property
+    def engine(self) -> str | None:
+        """The engine that the run was begun with, if it was begun: the rest of it keeps to that one."""
+        return (read_json(self.path / "environment.json") or {}).get("engine")
+
     @contextmanager
     def opened(self, *, resume: bool, environment: Mapping[str, Any]) -> Iterator[Checkpoint | None]:
         """Claim the directory for a new run, or for the rest of an unfinished one, and give its checkpoint if any.

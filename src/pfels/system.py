@@ -1,7 +1,9 @@
 """The stages bound to one experiment's constants: all that a scheme may use in a round."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -10,10 +12,12 @@ from pfels import channel, cohort, sparsify
 from pfels.channel import Gains, Reals
 from pfels.cohort import Ids
 from pfels.link import Air, Link, Tally
-from pfels.privacy import RoundEvent, Sampling, c2
+from pfels.privacy import Adversary, RoundEvent, Sampling, c2
 from pfels.seeding import Purpose, generator
 from pfels.training import LocalTraining, LocalUpdates
 from pfels.vectors import silence_non_finite
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,15 @@ class SnrLaw:
     low_db: float
     high_db: float
     scale: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a whole training of so many rounds may cost against one adversary."""
+
+    epsilon: float
+    adversary: Adversary
+    rounds: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,10 @@ class System:
     gain_law: GainLaw
     snr_law: SnrLaw
     training: LocalTraining | None = None
-    workers: int = 1
+    budget: Budget | None = None
+    start: Tensor | None = None
+    mask: str = "rand-k"
+    error_feedback: bool = False
 
     @property
     def kept(self) -> int:
@@ -90,6 +106,25 @@ class System:
         """The shared index set of round t."""
         return sparsify.rand_k(generator(self.seed, Purpose.MASK, round=t), dimension=self.dimension, kept=self.kept)
 
+    def chosen(self, t: int, theta: Tensor) -> Tensor:
+        """The index set of round t as `mask` has it; it may depend on the model, which everybody knows."""
+        if self.mask == "rand-k":
+            return self.rand_k(t)
+        assert self.start is not None, "a mask from the model needs the model it started from"
+        draw = generator(self.seed, Purpose.MASK, round=t)
+        return sparsify.public_top_k(draw, theta - self.start, kept=self.kept)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """A value that a scheme works out once for this system."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: T = self._made[name]
+        return made
+
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
     def receiver_noise(self, t: int, width: int) -> Tensor:
         """The receiver's noise of round t over the subcarriers in use."""
         return channel.receiver_noise(
@@ -108,7 +143,7 @@ class System:
         def orders(device: int) -> np.random.Generator:
             return generator(self.seed, Purpose.BATCHES, round=t, device=device)
 
-        for part in self.training.cohort(theta, devices.tolist(), orders, workers=self.workers):
+        for part in self.training.cohort(theta, devices.tolist(), orders):
             tally.learned(part, silence_non_finite(part.updates))
             yield part
 
@@ -116,25 +151,29 @@ class System:
         self,
         cohort: Ids,
         *,
+        sending: Ids | None = None,
         subcarriers: int,
         noise_multiplier: float,
         alone: float | None = None,
         cohort_dependent: bool,
+        remembers_draws: bool = False,
         claimed: bool,
         air: Air | None = None,
     ) -> Link:
         """What this system settles with a cohort. `alone` is the noise multiplier of what the server sees of a
         single device, where that is not the noise multiplier of the sum."""
+        transmitters = cohort if sending is None else sending
         event = RoundEvent(
             noise_multiplier=noise_multiplier,
             server_noise_multiplier=noise_multiplier if alone is None else alone,
             devices=self.devices,
             cohort_size=self.cohort_size,
             sampling=self.sampling,
-            participants=tuple(cohort.tolist()),
+            participants=tuple(transmitters.tolist()),
             cohort_dependent=cohort_dependent,
+            remembers_draws=remembers_draws,
         )
-        return Link(cohort, event, subcarriers, self.epsilon if claimed else None, air)
+        return Link(cohort, transmitters, event, subcarriers, self.epsilon if claimed else None, air)
 
     def air_link(self, cohort: Ids, air: Air, *, width: int, claimed: bool) -> Link:
         """The link of a cohort whose signals add up on `width` subcarriers, at a level that depends on who they are."""

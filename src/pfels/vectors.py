@@ -9,11 +9,15 @@ from pfels.errors import GuardError
 # parts in 1e7) can never lift a transmission above its sensitivity.
 _ROUNDING_MARGIN = 1e-6
 
+_BLOCK = 2**17
+
 
 def norms(rows: Tensor) -> Tensor:
     """The Euclidean norm of every row, accumulated in double precision."""
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float64)
-    return lengths
+    squares = rows.new_zeros(len(rows), dtype=torch.float64)
+    for block in torch.split(rows, _BLOCK, dim=-1):  # PyTorch copies all it is given into double precision first
+        squares += torch.linalg.vector_norm(block, dim=-1, dtype=torch.float64).square()
+    return squares.sqrt()
 
 
 def clip(rows: Tensor, *, bound: float) -> Tensor:

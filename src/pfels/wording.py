@@ -55,7 +55,7 @@ def _requirement(key: str, root: type[BaseModel]) -> str:
         return f"must be one of {', '.join(get_args(kind))}"
     pattern = next((m.pattern for m in metadata if getattr(m, "pattern", None)), None)
     bounds = {name: getattr(m, name) for m in metadata for name in ("gt", "ge", "lt", "le") if hasattr(m, name)}
-    word = {int: "a whole number", float: "a finite number", str: "text"}[kind]
+    word = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}[kind]
     return f"must be {word}" + (f" that matches {pattern}" if pattern else _interval(bounds))
 
 

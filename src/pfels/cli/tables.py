@@ -32,10 +32,14 @@ def compare_notes(table: Mapping[str, Any]) -> list[str]:
     notes = [
         f"server ε: against the server, over the whole training, for the worst device, at δ = {server['delta']:g}; "
         "neighbours: one device's data emptied. It holds.",
-        f"claimed ε: the paper's, against the server, for one round, at δ = {server['delta']:g}; neighbours: one "
-        "device added or removed. * marks a value outside the range of its proof, "
-        f"ε < 2r/N = {rows[0]['privacy']['claimed']['valid_below']:g}.",
     ]
+    claims = [row["privacy"]["claimed"] for row in rows if row["privacy"]["claimed"] is not None]
+    if claims:
+        notes.append(
+            f"claimed ε: the paper's, against the server, for one round, at δ = {server['delta']:g}; neighbours: one "
+            "device added or removed. * marks a value outside the range of its proof, "
+            f"ε < 2r/N = {claims[0]['valid_below']:g}."
+        )
     for name, row in table["schemes"].items():
         outsider = row["privacy"]["outsider"]
         if outsider["epsilon"] is not None:
@@ -64,7 +68,7 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     """Every privacy figure of a run as a sentence."""
     claimed, server, outsider = privacy["claimed"], privacy["server"], privacy["outsider"]
     lines = []
-    if claimed["epsilon"] is not None:
+    if claimed is not None:
         verdict = "within" if claimed["valid"] else "outside"
         lines.append(
             f"claimed: ε = {claimed['epsilon']:g} a round at δ = {claimed['delta']:g}, {verdict} the range of the "
@@ -87,14 +91,14 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def scientific(figure: Mapping[str, float] | None) -> str:
+def scientific(figure: Mapping[str, float] | None, *, digits: int = 1) -> str:
     """Mean ± standard deviation of a large number, with one power of ten for both."""
     if figure is None:
         return "–"
     if figure["mean"] <= 0:
         return "0"
     power = math.floor(math.log10(figure["mean"]))
-    return f"({figure['mean'] / 10**power:.1f}±{figure['std'] / 10**power:.1f})e{power}"
+    return f"({figure['mean'] / 10**power:.{digits}f}±{figure['std'] / 10**power:.{digits}f})e{power}"
 
 
 def spread(figure: Mapping[str, float] | None, form: str) -> str:
@@ -110,4 +114,4 @@ def _short(loss: Mapping[str, Any]) -> str:
 
 def _claim(privacy: Mapping[str, Any]) -> str:
     claimed = privacy["claimed"]
-    return "–" if claimed["epsilon"] is None else f"{claimed['epsilon']:g}{'' if claimed['valid'] else '*'}"
+    return "–" if claimed is None else f"{claimed['epsilon']:g}{'' if claimed['valid'] else '*'}"

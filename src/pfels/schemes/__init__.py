@@ -15,7 +15,9 @@ SCHEMES = {
     "wfl-pdp": "pfels.schemes.wfl_pdp",
     "dp-fedavg": "pfels.schemes.dp_fedavg",
     "fedavg": "pfels.schemes.fedavg",
+    "pfels-plus": "pfels.schemes.pfels_plus",
 }
+POISSON_ONLY = {"pfels-plus"}  # these draw Poisson cohorts whatever the config says
 
 
 class Scheme(Protocol):

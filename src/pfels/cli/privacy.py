@@ -1,0 +1,158 @@
+"""`pfels privacy`: every privacy figure, by adversary."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from pfels.cli.common import Json, Set, number, overrides, print_json, print_table, say
+from pfels.config import Config, load_config, presets
+from pfels.errors import InputError
+from pfels.privacy import Adversary, Sampling, beta_at
+
+ROWS = {"claimed": "claimed, a round", "exact_per_round": "exact, a round", "server": "server", "outsider": "outsider"}
+
+
+def command(
+    preset: Annotated[
+        str | None, typer.Argument(metavar="[PRESET]", help=f"A preset ({', '.join(presets())}) or a TOML file.")
+    ] = None,
+    settings: Set = None,
+    devices: Annotated[int | None, typer.Option(help="N, all devices; 1000 if left out.")] = None,
+    cohort: Annotated[int | None, typer.Option(help="r, how many take part in a round; 32 if left out.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of every figure; 1/N if left out.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="T, the rounds of the whole training; 300 if left out.")] = None,
+    sampling: Annotated[Sampling, typer.Option(help="How a cohort is drawn.")] = Sampling.WITHOUT_REPLACEMENT,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="z = σ₀/(βs): the noise over the norm bound of one device's part.")
+    ] = None,
+    claimed_epsilon: Annotated[float | None, typer.Option(help="The ε that the paper would claim for a round.")] = None,
+    participations: Annotated[
+        int | None, typer.Option(help="Rounds that a device takes part in at most; all, if left out.")
+    ] = None,
+    target_epsilon: Annotated[
+        float | None, typer.Option(help="A budget for the whole training: gives the noise multiplier that meets it.")
+    ] = None,
+    adversary: Annotated[Adversary, typer.Option(help="Against whom --target-epsilon must hold.")] = Adversary.SERVER,
+    json: Json = False,
+) -> None:
+    """Say what a training costs in privacy, and against whom: a figure never stands without its adversary and δ.
+
+    *claimed* is the paper's ε for one round; *exact* is the same argument without its approximations; *server* and
+    *outsider* are for the whole training, and hold.
+
+    Examples:
+
+        pfels privacy demo
+
+        pfels privacy --devices 1000 --cohort 32 --delta 0.001 --rounds 2000 --claimed-epsilon 1.5
+
+        pfels privacy --noise-multiplier 2 --rounds 300 --sampling poisson
+
+        pfels privacy --target-epsilon 2 --adversary outsider --rounds 300 --sampling poisson
+    """
+    if preset is not None:
+        given = {"--devices": devices, "--cohort": cohort, "--delta": delta, "--rounds": rounds,
+                 "--noise-multiplier": noise_multiplier, "--claimed-epsilon": claimed_epsilon}  # fmt: skip
+        named = [name for name, value in given.items() if value is not None]
+        if named:
+            raise InputError(f"{named[0]}: the preset says that; change a preset with -s, or leave it out")
+        _of_preset(preset, settings, target_epsilon, adversary, participations, json=json)
+        return
+    if settings:
+        raise InputError("-s: changes a preset; name one, such as pfels privacy demo -s rounds=100")
+    if sum(value is not None for value in (noise_multiplier, claimed_epsilon, target_epsilon)) != 1:
+        raise InputError("give a preset, or one of --noise-multiplier, --claimed-epsilon and --target-epsilon")
+    defaults = Config()
+    devices = defaults.data.devices if devices is None else devices
+    cohort = defaults.cohort.size if cohort is None else cohort
+    rounds = defaults.rounds if rounds is None else rounds
+    delta = 1 / max(devices, 2) if delta is None else delta
+    if target_epsilon is not None:
+        _calibrated(
+            adversary, target_epsilon, delta=delta, rounds=rounds, devices=devices, cohort=cohort, sampling=sampling,
+            participations=participations, extra={}, json=json,
+        )  # fmt: skip
+        return
+
+    from pfels.privacy_figures import figures
+
+    report = figures(
+        devices=devices, cohort=cohort, delta=delta, rounds=rounds, noise_multiplier=noise_multiplier,
+        claimed_epsilon=claimed_epsilon, sampling=sampling, participations=participations,
+    )  # fmt: skip
+    title = f"{rounds} rounds, {cohort} of {devices} devices a round, noise multiplier {report['noise_multiplier']:.4g}"
+    _show(report, title, json=json)
+
+
+def _of_preset(
+    preset: str,
+    settings: list[str] | None,
+    target: float | None,
+    adversary: Adversary,
+    participations: int | None,
+    *,
+    json: bool,
+) -> None:
+    config = load_config(preset, overrides(settings))
+    if target is not None:
+        bound, noise_std = config.training.update_bound, config.channel.noise_std
+        _calibrated(
+            adversary, target, delta=config.delta, rounds=config.rounds, devices=config.data.devices,
+            cohort=config.cohort.size, sampling=Sampling(config.cohort.sampling), participations=participations,
+            extra={"bound": bound, "noise_std": noise_std}, json=json,
+        )  # fmt: skip
+        return
+
+    from pfels.assembly import link_system
+    from pfels.foresight import foresee
+    from pfels.shapes import dimension
+
+    say("following every round's cohort and channel, without training …")
+    system = link_system(config, dimension=dimension(config))
+    outlooks = foresee({config.scheme: system}, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    report = outlooks[config.scheme].ledger().privacy(system)
+    who = f"{config.cohort.size} of {config.data.devices} devices"
+    title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} a round"
+    _show(report, title, json=json)
+
+
+def _calibrated(
+    adversary: Adversary, target: float, *, delta: float, rounds: int, devices: int, cohort: int, sampling: Sampling,
+    participations: int | None, extra: Mapping[str, float], json: bool,
+) -> None:  # fmt: skip
+    from pfels.calibration import calibrate
+
+    found = calibrate(
+        adversary=adversary, epsilon=target, delta=delta, rounds=rounds, devices=devices, cohort=cohort,
+        sampling=sampling, participations=participations,
+    )  # fmt: skip
+    z = found.noise_multiplier
+    report: dict[str, Any] = {"target_epsilon": target, "noise_multiplier": z, adversary.value: found.loss.as_dict()}
+    if extra:
+        report["beta"] = beta_at(noise_multiplier=z, **extra)
+    if json:
+        print_json(report)
+        return
+    loss = found.loss
+    rows = [("noise multiplier z", f"{z:.6g}"), ("ε spent", f"{loss.epsilon:.6g} of {target:g}")]
+    if extra:
+        rows.insert(1, ("β = σ₀/(z·ητC₁)", f"{report['beta']:.6g}"))
+    title = f"A budget of ε = {target:g} against {loss.adversary.sentence}, δ = {delta:g}, {rounds} rounds"
+    print_table(("", "value"), rows, title=title, notes=[f"neighbours: {loss.neighbours.sentence}", f"why: {loss.why}"])
+
+
+def _show(report: Mapping[str, Any], title: str, *, json: bool) -> None:
+    if json:
+        print_json(report)
+        return
+    rows, notes = [], []
+    for key, name in ROWS.items():
+        figure = report[key]
+        if figure is None:
+            continue
+        epsilon = figure.get("display") or number(figure["epsilon"], ".4g")
+        valid = "yes" if figure["valid"] else "no"
+        rows.append((name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], valid))
+        notes.append(f"{name}: {figure['why']}.")
+    print_table(("figure", "ε", "δ", "adversary", "neighbours", "valid"), rows, title=title, notes=notes)

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from pfels.errors import InputError
+from pfels.layers import Scratch, Tape, cross_entropy
+from pfels.models import Network, build
+from pfels.seeding import Purpose, generator
+from pfels.workers import one_thread_each
+
+SIZES = [
+    ("mlp", (1, 28, 28), 10, 50_890),
+    ("cnn", (1, 28, 28), 10, 114_314),
+    ("cnn", (3, 32, 32), 10, 145_834),
+    ("vgg11", (3, 32, 32), 10, 9_750_922),
+    ("resnet18", (1, 28, 28), 62, 11_192_446),
+]
+
+
+def start(network: Network) -> Tensor:
+    return network.initial(generator(0, Purpose.MODEL))
+
+
+def tensors(network: Network, row: Tensor) -> list[Tensor]:
+    return [p.value[0] for p in network.stacked(row.unsqueeze(0), row.unsqueeze(0), 0.0)]
+
+
+def plain(name: str, parameters: list[Tensor], x: Tensor) -> Tensor:
+    """The same networks in PyTorch's own words, for autograd; flat features are ordered (height, width, channel)."""
+    p = iter(parameters)
+
+    def kernel() -> Tensor:
+        return next(p).permute(3, 2, 0, 1)
+
+    def dense(x: Tensor) -> Tensor:
+        return x @ next(p) + next(p)
+
+    def norm(x: Tensor) -> Tensor:
+        return F.group_norm(x, 32)
+
+    if name == "mlp":
+        return dense(dense(x.flatten(1)).relu())
+    if name == "cnn":
+        for _ in range(2):
+            x = F.max_pool2d(F.conv2d(x, next(p), next(p), padding=2).relu(), 2)
+        return dense(dense(x.permute(0, 2, 3, 1).flatten(1)).relu())
+    if name == "vgg11":
+        for i in range(8):
+            x = F.conv2d(x, kernel() if i else next(p), next(p), padding=1).relu()
+            x = F.max_pool2d(x, 2) if i in {0, 1, 3, 5, 7} else x
+        return dense(dense(dense(x.permute(0, 2, 3, 1).flatten(1)).relu()).relu())
+    x = F.max_pool2d(norm(F.conv2d(x, next(p), stride=2, padding=3)).relu(), 3, 2, 1)
+    for stride in (1, 1, 2, 1, 2, 1, 2, 1):
+        y = norm(F.conv2d(x, kernel() if stride == 1 else next(p), stride=stride, padding=1)).relu()
+        y = norm(F.conv2d(y, kernel(), padding=1))
+        x = (y + (x if stride == 1 else norm(F.conv2d(x, next(p), stride=2)))).relu()
+    return dense(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize(("name", "shape", "classes", "dimension"), SIZES)
+def test_networks_have_exactly_the_stated_number_of_parameters(name, shape, classes, dimension):
+    assert build(name, shape=shape, classes=classes, hidden=64).dimension == dimension
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "devices"),
+    [
+        ("mlp", (1, 8, 8), 2),
+        ("cnn", (1, 9, 13), 1),
+        ("cnn", (3, 16, 16), 3),
+        ("vgg11", (3, 32, 32), 1),
+        ("vgg11", (3, 33, 32), 2),
+        ("resnet18", (1, 28, 28), 2),
+        ("resnet18", (3, 40, 33), 1),
+    ],
+)
+def test_the_way_back_gives_the_gradient_that_autograd_gives(name, shape, devices):
+    network = build(name, shape=shape, classes=7, hidden=16)
+    # In double precision, since in single precision a rounding can tip a ReLU or a pooling the other way.
+    draw, double = torch.Generator().manual_seed(5), {"dtype": torch.float64}
+    x = torch.randn(devices, 3, *shape, generator=draw, **double)
+    y, weights = torch.randint(0, 7, (devices, 3), generator=draw), torch.rand(devices, 3, generator=draw, **double)
+    rows = start(network) + 0.01 * torch.randn(devices, network.dimension, generator=draw, **double)
+    velocity = torch.full_like(rows, torch.nan)  # a momentum of 0 ignores what was there
+    with one_thread_each():
+        for momentum in (0.0, 0.5):
+            tape = Tape(Scratch(), keep=True)
+            logits = network.forward(network.stacked(rows, velocity, momentum), x, tape)
+            losses, gradient = cross_entropy(logits, y, weights)
+            tape.back(gradient)
+        for i in range(devices):
+            parameters = [t.clone().requires_grad_() for t in tensors(network, rows[i])]
+            each = F.cross_entropy(plain(name, parameters, x[i]), y[i], reduction="none")
+            gradients = torch.autograd.grad((each * weights[i]).sum(), parameters)
+            torch.testing.assert_close(losses[i], (each * weights[i]).sum().detach())
+            for got, wanted in zip(tensors(network, velocity[i]), gradients, strict=True):
+                assert (got - 1.5 * wanted).norm() <= 1e-9 * wanted.norm() + 1e-12
+
+
+@pytest.mark.parametrize(("name", "shape", "classes", "dimension"), SIZES)
+def test_start_values_depend_on_the_generator_alone(name, shape, classes, dimension):
+    network = build(name, shape=shape, classes=classes, hidden=64)
+    assert torch.equal(start(network), start(network))
+    assert not torch.equal(start(network), network.initial(generator(1, Purpose.MODEL)))
+
+
+@pytest.mark.parametrize("name", ["vgg11", "resnet18"])
+def test_a_deep_network_starts_with_a_signal_that_reaches_its_end(name):
+    network = build(name, shape=(3, 32, 32), classes=10, hidden=64)
+    x = torch.randn(20, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    spread = network.logits(start(network), x, Scratch()).std(0).mean()
+    assert 0.05 < spread < 5
+
+
+def test_evaluation_keeps_nothing_and_equals_the_training_pass():
+    network = build("vgg11", shape=(3, 32, 32), classes=10, hidden=64)
+    theta, scratch = start(network), Scratch()
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    rows = theta.unsqueeze(0)
+    trained = network.forward(network.stacked(rows, rows, 0.0), x.unsqueeze(0), Tape(Scratch(), keep=True))[0]
+    assert torch.equal(network.logits(theta, x, scratch), trained)
+    assert scratch.mark == 0
+
+
+def test_initial_values_of_small_networks_lie_within_one_over_the_root_of_their_inputs():
+    network = build("mlp", shape=(1, 8, 8), classes=10, hidden=32)
+    for values, inputs in zip(tensors(network, start(network)), (64, 64, 32, 32), strict=True):
+        assert 0.9 * inputs**-0.5 < np.abs(values.numpy()).max() <= inputs**-0.5 or values.numel() < 50
+
+
+@pytest.mark.parametrize(("name", "shape"), [("cnn", (64,)), ("cnn", (1, 3, 8)), ("vgg11", (3, 28, 28))])
+def test_images_that_are_too_small_or_none_are_named(name, shape):
+    with pytest.raises(InputError, match=r"model\.name"):
+        build(name, shape=shape, classes=10, hidden=8)

@@ -1,0 +1,255 @@
+"""PFELS+: every limit holds for every transmission, every figure stays within the budget."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pfels import experiment
+from pfels.assembly import build, link_system
+from pfels.calibration import ration
+from pfels.config import load_config
+from pfels.errors import InputError
+from pfels.link import Tally
+from pfels.power import serving_level
+from pfels.rehearsal import rehearse
+from pfels.schemes import load_scheme, pfels_plus
+from pfels.seeding import Purpose, generator
+from pfels.sparsify import public_top_k
+from tests.conftest import small
+from tests.test_store import contents, stop_after
+
+OUTSIDER = {"privacy__adversary": "outsider", "privacy__total_epsilon": 2.0}
+
+
+def plus(**changes):
+    return small(**({"scheme": "pfels-plus"} | changes))
+
+
+def link_only(**changes):
+    """The paper's channel at N = 1000, r = 32, without a model."""
+    config = load_config("demo", {"scheme": "pfels-plus", "data.devices": 1000, "cohort.size": 32, **changes})
+    law = {"channel.gain_mean": 0.02, "channel.gain_min": 0.0001, "channel.gain_max": 0.1}
+    return link_system(load_config("demo", config.flat() | law | changes), dimension=50_890)
+
+
+# power and sampling
+
+
+@pytest.mark.parametrize("adversary", ["server", "outsider"])
+def test_the_power_limit_holds_for_every_single_transmission(adversary: str):
+    """‖x‖ ≤ β·s/|h| for whatever is sent, and that stays within P, in 100,000 device-rounds."""
+    changes = {"privacy.adversary": adversary, "privacy.total_epsilon": 200.0, "rounds": 4000}
+    system = link_only(**changes)
+    seen = 0
+    for t in range(4000):
+        air = pfels_plus.prepare(system, t).on_air
+        assert np.all((air.beta * air.bound / np.abs(air.gains)) ** 2 <= air.powers * (1 + 1e-12))
+        seen += len(air.gains)
+        if seen >= 100_000:
+            break
+    assert seen >= (100_000 if adversary == "outsider" else 20_000)
+
+
+def test_realised_transmissions_stay_within_their_power_limit():
+    e = build(plus(channel__gain_mean=0.002, privacy__total_epsilon=500.0))
+    theta = e.network.initial(generator(0, Purpose.MODEL))
+    for t in range(20):
+        link, tally = e.scheme.prepare(e.system, t), Tally()
+        e.scheme.play(e.system, link, theta, t, tally)
+        assert np.all(np.array(tally.energies) <= link.on_air.powers)
+
+
+def test_sampling_after_silence_is_still_poisson_with_the_stated_rate():
+    """A device sends with probability q·P(|h| ≥ βs/√P), by its own coin and channel alone."""
+    system = link_only(**{"privacy.adversary": "outsider", "privacy.total_epsilon": 50.0, "rounds": 3000})
+    level = pfels_plus.public_level(system)
+    sent = np.zeros((3000, 1000), dtype=bool)
+    for t in range(3000):
+        sent[t, pfels_plus.prepare(system, t).sending] = True
+    limit = level.beta * level.bound / np.sqrt(system.powers(np.arange(1000)))
+    rate = 0.032 * np.where(limit <= 0.0001, 1.0, np.where(limit <= 0.1, np.exp(-limit / 0.02), 0.0))
+    assert np.all(np.abs(sent.mean(0) - rate) < 5 * np.sqrt(rate * (1 - rate) / 3000) + 1e-9)
+    assert rate.mean() == pytest.approx(0.032 * level.carried, rel=0.02)
+    pairs = np.corrcoef(sent[:, :60].T.astype(float))[np.triu_indices(60, 1)]
+    assert np.all(np.abs(pairs) < 6 / math.sqrt(3000))
+
+
+def test_the_level_tells_nothing_of_anyone():
+    """β depends on the laws and the budget, never on the seed, and so on nobody's channel, power or draw."""
+    levels = {pfels_plus.public_level(link_only(seed=seed)) for seed in range(3)}
+    assert len(levels) == 1
+
+
+def test_the_level_serves_best_among_those_the_budget_allows():
+    for epsilon in (1.0, 1e4):
+        system = link_only(**{"privacy.total_epsilon": epsilon})
+        level = pfels_plus.public_level(system)
+        z, _ = pfels_plus._noise_and_ration(system, system.budget)
+        assert level.noise_multiplier >= z * (1 - 1e-12)
+        assert level.limit == ("privacy" if epsilon == 1.0 else "power"), level
+    assert serving_level(beta=1.0, carried=lambda beta: math.exp(-10 * beta)) == pytest.approx(0.1, rel=0.02)
+    assert serving_level(beta=1.0, carried=lambda beta: 1.0) == 1.0
+
+
+# budget
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 16.0])
+def test_the_servers_figure_never_exceeds_the_budget(epsilon: float):
+    e = build(plus(privacy__total_epsilon=epsilon, rounds=200))
+    server = rehearse(e).privacy(e.system)["server"]
+    assert 0.9 * epsilon < server["epsilon"] <= epsilon
+    assert server["participations"] <= pfels_plus.public_level(e.system).ration
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_outsiders_figure_never_exceeds_the_budget(epsilon: float):
+    e = build(plus(privacy__total_epsilon=epsilon, privacy__adversary="outsider", rounds=50))
+    figure = rehearse(e).privacy(e.system)["outsider"]
+    assert 0.99 * epsilon < figure["epsilon"] <= epsilon
+    assert (figure["neighbours"], figure["accountant"]) == ("add-remove", "pld")
+
+
+@pytest.mark.parametrize("changes", [{}, OUTSIDER, {"compression__error_feedback": True}, {"server__momentum": 0.5}])
+def test_a_run_stopped_early_or_resumed_stays_within_the_budget_and_keeps_its_bytes(tmp_path: Path, changes):
+    config = plus(**changes, rounds=10)
+    whole = experiment.run(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(config, tmp_path / "cut", progress=stop_after(4))
+    early = experiment.RunDirectory(tmp_path / "cut", config).records()[-1]["privacy"]["server"]["epsilon"]
+    experiment.run(config, tmp_path / "cut", resume=True)
+    assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
+    figures = whole.summary["privacy"]
+    assert early <= figures["server"]["epsilon"]
+    if config.privacy.adversary == "server":
+        assert figures["server"]["epsilon"] <= config.privacy.total_epsilon
+    else:
+        assert figures["outsider"]["epsilon"] <= config.privacy.total_epsilon
+
+
+def test_an_empty_round_is_a_release_and_is_priced():
+    e = build(plus(cohort__size=1, **OUTSIDER, privacy__delta=1e-3, rounds=30))
+    ledger = rehearse(e)
+    assert sum(ledger.noise_multipliers.values()) == 30
+    assert any(not len(e.scheme.prepare(e.system, t).sending) for t in range(30))
+
+
+def test_a_ration_hears_most_for_the_noise():
+    for rounds, rate in ((300, 0.032), (300, 0.2), (50, 0.5)):
+        draws = np.random.Generator(np.random.Philox(1)).binomial(rounds, rate, 20_000)
+        heard = [np.minimum(draws, n).mean() / math.sqrt(n) for n in range(1, rounds)]
+        best = ration(rounds=rounds, rate=rate)
+        assert heard[best - 1] >= max(heard) * 0.995
+
+
+def test_nobody_sends_more_often_than_the_ration():
+    system = link_only(rounds=600, **{"privacy.total_epsilon": 50.0})
+    level = pfels_plus.public_level(system)
+    times = np.zeros(1000, int)
+    for t in range(600):
+        times[pfels_plus.prepare(system, t).sending] += 1
+    assert times.max() == level.ration
+    backwards = pfels_plus.prepare(system, 3).sending
+    assert np.array_equal(
+        backwards, pfels_plus.prepare(link_only(rounds=600, **{"privacy.total_epsilon": 50.0}), 3).sending
+    )
+
+
+def test_error_feedback_has_no_figure_against_an_outsider():
+    with pytest.raises(InputError, match="no amplification against an outsider"):
+        plus(compression__error_feedback=True, privacy__adversary="outsider")
+    outsider = experiment.run(plus(compression__error_feedback=True)).summary["privacy"]["outsider"]
+    assert (outsider["epsilon"], "earlier draws" in outsider["reason"]) == (None, True)
+
+
+# what is sent
+
+
+def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
+    """transmit() would refuse a longer signal; what is held back is the update less what was sent."""
+    e = build(plus(compression__error_feedback=True, channel__gain_mean=0.01, privacy__total_epsilon=300.0))
+    theta = e.network.initial(generator(0, Purpose.MODEL))
+    memory: dict[int, torch.Tensor] = {}
+    for t in range(15):
+        link, tally = e.scheme.prepare(e.system, t), Tally(memory=memory)
+        e.scheme.play(e.system, link, theta, t, tally)
+        assert set(tally.held_back) == set(link.cohort.tolist())
+        bound = (link.on_air.beta * link.on_air.bound / np.abs(link.on_air.gains)) ** 2
+        assert np.all(np.array(tally.energies) <= bound)
+        memory |= tally.held_back
+    fresh = Tally()
+    link = e.scheme.prepare(e.system, 0)
+    e.scheme.play(e.system, link, theta, 0, fresh)
+    kept = e.system.rand_k(0)
+    for device in link.sending.tolist():
+        (part,) = e.system.training.cohort(
+            theta, [device], lambda d: generator(0, Purpose.BATCHES, device=d), workers=1
+        )
+        update = part.updates[0]
+        clipped = update * min(1.0, e.system.bound / float(update.norm()))
+        dropped = torch.ones(len(theta), dtype=torch.bool)
+        dropped[kept] = False
+        assert torch.allclose(fresh.held_back[device][dropped], clipped[dropped], rtol=1e-4, atol=1e-7)
+
+
+def test_with_p_one_no_fading_limit_and_no_noise_it_is_fedavg_with_poisson_sampling():
+    loose = {
+        "compression__ratio": 1.0, "training__clip": 10.0, "channel__snr_min_db": 180.0, "channel__snr_max_db": 180.0,
+        "privacy__total_epsilon": 1e5, **{"privacy__adversary": "outsider"}, "cohort__sampling": "poisson",
+    }  # fmt: skip
+    e = build(plus(**loose))
+    theta = e.network.initial(generator(0, Purpose.MODEL))
+    level = pfels_plus.public_level(e.system)
+    assert level.carried == pytest.approx(1.0, abs=1e-6)
+    link = e.scheme.prepare(e.system, 1)
+    estimate = e.scheme.play(e.system, link, theta, 1, Tally())
+    fedavg = load_scheme("fedavg")
+    mean = fedavg.play(e.system, fedavg.prepare(e.system, 1), theta, 1, Tally())
+    noise = level.noise_multiplier * level.bound / 8
+    assert float((estimate - mean).abs().max()) < 6 * noise + 1e-6
+    assert noise < 0.01 * float(mean.norm())
+
+
+def test_a_mask_from_the_model_takes_the_largest_moves_and_starves_nobody():
+    moved = torch.zeros(100)
+    moved[:10] = torch.arange(10, 0, -1)
+    counts = torch.zeros(100)
+    for t in range(400):
+        chosen = public_top_k(generator(0, Purpose.MASK, round=t), moved, kept=20)
+        assert len(set(chosen.tolist())) == 20
+        counts[chosen] += 1
+    assert bool((counts[:10] == 400).all())
+    assert bool((counts[10:] > 0).all())
+
+
+def test_a_mask_from_the_model_depends_on_public_things_alone():
+    e = build(plus(compression__kind="public-top-k"))
+    theta = e.network.initial(generator(0, Purpose.MODEL)) + 0.1
+    other = replace(e.system, training=None)
+    assert torch.equal(e.system.chosen(3, theta), other.chosen(3, theta))
+    experiment.run(plus(compression__kind="public-top-k"))
+
+
+def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
+    """Without momentum a rate of ½ takes half the step; with momentum v ← 0.9v + Δ̂."""
+    full = experiment.run(small(scheme=scheme, rounds=1)).parameters
+    start = build(small(scheme=scheme)).network.initial(generator(0, Purpose.MODEL))
+    half = experiment.run(small(scheme=scheme, rounds=1, server__learning_rate=0.5)).parameters
+    assert torch.allclose(half - start, (full - start) / 2, atol=1e-6)
+    e = build(small(scheme=scheme, rounds=2))
+    steps, theta, velocity = [], start, torch.zeros_like(start)
+    for t in range(2):
+        steps.append(e.scheme.play(e.system, e.scheme.prepare(e.system, t), theta, t, Tally()))
+        velocity = 0.9 * velocity + steps[-1]
+        theta = theta + velocity
+    heavy = experiment.run(small(scheme=scheme, rounds=2, server__momentum=0.9)).parameters
+    assert torch.allclose(heavy, theta, atol=1e-6)
+
+
+def test_pfels_plus_alone_has_these_options():
+    with pytest.raises(InputError, match="only pfels-plus"):
+        small(compression__kind="public-top-k")

@@ -1,0 +1,157 @@
+"""`pfels privacy`, and the privacy figures that runs carry."""
+
+import json
+import math
+import time
+
+import pytest
+
+from pfels import experiment
+from pfels.accountant import price
+from pfels.assembly import build
+from pfels.ledger import Ledger
+from pfels.link import Tally
+from pfels.privacy import Adversary, RoundEvent, Sampling
+from pfels.rehearsal import rehearse
+from tests.conftest import small
+
+NOTES = [  # claimed ε a round, noise multiplier, exact ε a round at N = 1000, r = 32, δ = 1/N
+    (0.05, "3.4767", "0.010"),
+    (0.1, "1.7384", "0.038"),
+    (0.5, "0.3477", "5.30"),
+    (1.0, "0.1738", "22.96"),
+    (1.5, "0.1159", "48.96"),
+    (2.0, "0.0869", "83.2"),
+]
+
+
+def digits(value: float, like: str) -> str:
+    return f"{value:.{len(like.partition('.')[2])}f}"
+
+
+def test_the_paper_s_claims_and_what_they_are_exactly(pfels):
+    for claimed, z, exact in (NOTES[0], NOTES[4]):
+        done = pfels("privacy", "--delta", "0.001", "--rounds", "1", "--claimed-epsilon", str(claimed), "--json")
+        report = json.loads(done.stdout)
+        assert digits(report["noise_multiplier"], z) == z
+        assert digits(report["exact_per_round"]["epsilon"], exact) == exact
+        assert report["claimed"]["valid"] is (claimed < 0.064)
+        assert report["claimed"]["valid_below"] == 0.064
+
+
+def test_every_number_stands_with_its_adversary_neighbours_and_delta(pfels):
+    done = pfels("privacy", "--noise-multiplier", "2", "--rounds", "300", "--sampling", "poisson", "--delta", "0.001")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if "0.001" in line]
+    assert len(rows) == 4
+    assert all({"server", "outsider"} & set(row) and {"add-remove", "device-emptied"} & set(row) for row in rows)
+    assert "0.7498" in done.stdout or "0.75" in done.stdout
+
+
+def test_a_budget_is_met_and_never_overshot(pfels):
+    done = pfels(
+        "privacy", "demo", "--target-epsilon", "2", "--adversary", "server", "--participations", "80", "--json"
+    )
+    report = json.loads(done.stdout)
+    assert 1.99 < report["server"]["epsilon"] <= 2
+    assert report["beta"] == pytest.approx(1 / (report["noise_multiplier"] * 0.25))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--noise-multiplier", "0"], "noise_multiplier = 0"),
+        (["--noise-multiplier", "nan"], "noise_multiplier = nan"),
+        (["--noise-multiplier", "2", "--rounds", "0"], "rounds = 0"),
+        (["--noise-multiplier", "2", "--delta", "1"], "delta = 1: must be in (0, 1)"),
+        (["--noise-multiplier", "2", "--cohort", "2000"], "cohort = 2000"),
+        (["--claimed-epsilon", "-1"], "epsilon = -1"),
+        (["--target-epsilon", "0"], "epsilon = 0"),
+        ([], "give a preset, or one of"),
+        (["demo", "--rounds", "3"], "--rounds: the preset says that"),
+    ],
+)
+def test_bad_numbers_get_one_line_and_exit_code_2(pfels, arguments, message):
+    done = pfels("privacy", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert message in line
+
+
+@pytest.mark.parametrize("z", ["0.05", "0.5", "1", "50"])
+@pytest.mark.parametrize("sampling", ["poisson", "without-replacement"])
+def test_any_call_answers_within_ten_seconds(pfels, z: str, sampling: str):
+    began = time.monotonic()
+    done = pfels("privacy", "--noise-multiplier", z, "--rounds", "5000", "--sampling", sampling)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 10
+    assert ("more than 100" in " ".join(done.stdout.split())) is (float(z) <= 1)
+
+
+# figures of runs
+
+
+def events(records: list[dict]) -> list[RoundEvent]:
+    common = {"devices": 30, "cohort_size": 8, "sampling": Sampling.WITHOUT_REPLACEMENT, "cohort_dependent": True}
+    return [
+        RoundEvent(noise_multiplier=z, server_noise_multiplier=z, participants=tuple(r["cohort"]), **common)
+        for r in records
+        if (z := r["noise_multiplier"])
+    ]
+
+
+@pytest.mark.parametrize("name", ["pfels", "wfl-p", "wfl-pdp"])
+def test_the_servers_figure_of_a_run_is_that_of_its_recorded_noise_multipliers(name: str):
+    result = experiment.run(small(scheme=name))
+    server = result.summary["privacy"]["server"]
+    again = price(events(result.records), adversary=Adversary.SERVER, delta=1 / 30)
+    assert server["epsilon"] == pytest.approx(again.epsilon, rel=1e-12)
+    assert server["participations"] == again.participations
+    assert result.records[-1]["privacy"]["server"]["epsilon"] == server["epsilon"]
+    assert server["distribution"]["max"] == server["epsilon"]
+
+
+def test_every_record_carries_its_figures_with_adversary_and_delta(scheme: str):
+    for record in experiment.run(small(scheme=scheme)).records:
+        for figure in filter(None, record["privacy"].values()):
+            assert figure.keys() >= {"epsilon", "delta", "adversary", "neighbours", "valid"}
+    spent = [r["privacy"]["server"]["epsilon"] for r in experiment.run(small(scheme="pfels")).records]
+    assert spent == sorted(spent)
+
+
+def test_a_level_that_depends_on_the_cohort_gives_no_figure_against_an_outsider():
+    for name, told in (
+        ("pfels", False),
+        ("wfl-p", False),
+        ("wfl-pdp", False),
+        ("dp-fedavg", True),
+        ("fedavg", False),
+        ("pfels-plus", False),
+    ):
+        outsider = experiment.run(small(scheme=name)).summary["privacy"]["outsider"]
+        assert (outsider["epsilon"] is not None) is told
+        assert told or outsider["reason"]
+
+
+def test_dp_fedavg_is_priced_with_what_the_server_sees_of_one_device():
+    result = experiment.run(small(scheme="dp-fedavg"))
+    z, times = result.records[0]["noise_multiplier"], result.summary["privacy"]["server"]["participations"]
+    mu = math.sqrt(times * 8) / z
+    ledger = rehearse(build(small(scheme="dp-fedavg"))).server
+    assert math.sqrt(ledger.mu_squared.max()) == pytest.approx(mu, rel=1e-9)
+
+
+def test_a_rehearsal_foretells_the_privacy_of_the_run(scheme: str):
+    config = small(scheme=scheme)
+    e = build(config)
+    assert rehearse(e).privacy(e.system) == experiment.run(config).summary["privacy"]
+
+
+def test_a_ledger_comes_back_from_its_checkpoint_as_it_went():
+    e = build(small())
+    ledger = Ledger.empty(devices=30)
+    for t in range(3):
+        ledger = ledger.after(e.scheme.prepare(e.system, t), Tally(), slots=1)
+    again = Ledger.restore(ledger.tensors(), ledger.totals(), devices=30)
+    assert again.privacy(e.system) == ledger.privacy(e.system)
+    assert again.totals() == ledger.totals()

@@ -68,7 +68,7 @@ def test_an_outlook_counts_as_the_ledger_does(scheme: str):
 
 
 def test_shared_draws_are_the_system_s_own():
-    system = link_system(load_config("demo", PAPER), dimension=1000)
+    system = link_system(load_config("demo", PAPER | {"data.devices": 5000}), dimension=1000)
     shared = SharedDraws.of(system, Draws())
     for t in (0, 3, 3, 1, 0):
         cohort = shared.cohort(t)
@@ -148,7 +148,7 @@ def test_the_public_name_is_the_function():
 def test_no_rounds_are_left_out():
     system = link_system(small(), dimension=100)
     outlook = foresee({"pfels": system}, rounds=7, subcarriers=3300)["pfels"]
-    assert len(outlook.reach) == len(outlook.betas) == 7
+    assert len(outlook.energies) == len(outlook.betas) == 7
 
 
 def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess[str]]):

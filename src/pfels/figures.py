@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
@@ -35,7 +36,7 @@ def draw(document: Mapping[str, Any], kind: str, stem: Path) -> None:
     rows = {"compression": 1, "privacy": 1 if trained else 2, "training": 2 if trained else 1}.get(kind, 1 + trained)
     columns = len(sets) * (2 if kind == "training" and trained else 1)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.4 * columns, 3.1 * rows + 0.7), layout="constrained")
+        figure = Figure(figsize=(4.4 * columns, 3.1 * rows + 0.8), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False)
         for i, title in enumerate(sets):
             mine = [point for point in points if point["benchmark"] == title]
@@ -57,7 +58,9 @@ def draw(document: Mapping[str, Any], kind: str, stem: Path) -> None:
                 _course(panels[:, i].tolist(), mine, "energy")
             else:
                 _used(panels[0, i], mine, "energy", benchmark)
-        figure.suptitle(f"{document['title']}\n{document['command']}", fontsize=9)
+        width = int(15 * 4.4 * columns)  # characters of this size that fit
+        lines = [document["title"], document["command"]]
+        figure.suptitle("\n".join(part for line in lines for part in wrap(line, width)), fontsize=8)
         for suffix in (".png", ".pdf"):
             figure.savefig(stem.with_suffix(suffix), dpi=150)
 
@@ -113,10 +116,10 @@ def _accuracy_against_epsilon(axes: Axes, points: Points) -> None:
     for scheme in NAMES:
         mine = _of(points, scheme)
         _bars(axes, [p["epsilon"] for p in mine], mine, "accuracy", scheme)
-    axes.set(xscale="log", xlabel="ε claimed for a round", ylabel="test accuracy", title=_name(points))
+    axes.set(xscale="log", xlabel="ε claimed for a round", ylabel="test accuracy, mean ± std", title=_name(points))
     grid = sorted({point["epsilon"] for point in points})
-    axes.set_xticks(grid, [f"{epsilon:g}" for epsilon in grid])
-    axes.minorticks_off()
+    axes.set_xticks(grid, [f"{epsilon:g}" for epsilon in grid], rotation=45)
+    axes.xaxis.minorticks_off()
     axes.legend()
 
 
@@ -133,12 +136,13 @@ def _levels_against_epsilon(above: Axes, below: Axes, points: Points, benchmark:
             benchmark.same_from, linestyle=(0, (1, 3)), color="black",
             label=f"the paper: WFL-PDP = WFL-P from ε = {benchmark.same_from:g}",
         )  # fmt: skip
-        axes.set(xscale="log", yscale="log", xlabel="ε claimed for a round")
-        axes.set_xticks(grid, [f"{epsilon:g}" for epsilon in grid])
-        axes.minorticks_off()
-    above.set(ylabel="median noise multiplier z", title=_name(points))
+        axes.set(xscale="log", xlabel="ε claimed for a round")
+        axes.set_xticks(grid, [f"{epsilon:g}" for epsilon in grid], rotation=45)
+        axes.xaxis.minorticks_off()
+    above.set(ylabel="median noise multiplier z", title=_name(points), ylim=(0, None))
     delta = points[0]["privacy"]["server"]["delta"]
     below.set(
+        yscale="log",
         ylabel=f"ε of the whole training\nagainst the server, δ = {delta:g}",
         title="worst device; neighbours: its data emptied",
     )

@@ -1,12 +1,13 @@
 """A training's links without the training: every round settled by the scheme itself, totals kept as rounds go by."""
 
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pfels.accountant import ServerLedger
 from pfels.channel import Gains, Reals, slots
@@ -14,26 +15,33 @@ from pfels.cohort import Ids
 from pfels.ledger import Ledger
 from pfels.link import Link
 from pfels.schemes import load_scheme
+from pfels.seeding import BLOCK
 from pfels.system import System
 
 T = TypeVar("T")
+D = TypeVar("D", bound=np.generic)
 
 
 class Draws:
-    """The latest draws of some systems that draw alike, so that many schemes cost one drawing."""
+    """The draws of systems that draw alike, so that many schemes cost one drawing.
+
+    Gains and powers are kept by blocks of devices, as the seed tree deals them. Powers never change and stay; what
+    belongs to a round goes after two more.
+    """
 
     def __init__(self) -> None:
-        self._kept: dict[str, deque[tuple[int, Ids | None, Any]]] = {}
+        self._rounds: dict[int, dict[Any, Any]] = {}
+        self._always: dict[Any, Any] = {}
 
-    def once(self, what: str, t: int, devices: Ids | None, draw: Callable[[], T]) -> T:
-        """What was drawn for round t and these very devices, or what `draw` draws now."""
-        kept = self._kept.setdefault(what, deque(maxlen=3))  # a scheme may look back at the round before
-        for round_, who, drawn in kept:
-            if round_ == t and who is devices:
-                found: T = drawn
-                return found
-        kept.append((t, devices, fresh := draw()))
-        return fresh
+    def once(self, t: int | None, key: Any, draw: Callable[[], T]) -> T:
+        """What was drawn by that key in round t, or once and for all, or what `draw` draws now."""
+        kept = self._always if t is None else self._rounds.setdefault(t, {})
+        if key not in kept:
+            kept[key] = draw()
+        if len(self._rounds) > 3:
+            del self._rounds[next(iter(self._rounds))]
+        drawn: T = kept[key]
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -49,20 +57,33 @@ class SharedDraws(System):
 
     def cohort(self, t: int) -> Ids:
         """The devices drawn for round t."""
-        return self.draws.once("cohort", t, None, lambda: System.cohort(self, t))
+        return self.draws.once(t, self.sampling, lambda: System.cohort(self, t))
 
     def gains(self, t: int, devices: Ids) -> Gains:
         """The complex channel of each device in round t."""
-        return self.draws.once("gains", t, devices, lambda: System.gains(self, t, devices))
+        return self._by_block(t, "gains", devices, lambda block: System.gains(self, t, block))
 
     def powers(self, devices: Ids) -> Reals:
         """The power limit of each device."""
-        return self.draws.once("powers", 0, devices, lambda: System.powers(self, devices))
+        return self._by_block(None, "powers", devices, lambda block: System.powers(self, block))
+
+    def _by_block(self, t: int | None, what: str, devices: Ids, draw: Callable[[Ids], NDArray[D]]) -> NDArray[D]:
+        def block(i: int) -> NDArray[D]:
+            members = np.arange(i * BLOCK, min((i + 1) * BLOCK, self.devices))
+            return self.draws.once(t, (what, i), lambda: draw(members))
+
+        if self.devices <= BLOCK:
+            return block(0)[devices]
+        drawn = np.resize(draw(devices[:0]), len(devices))
+        for i in np.unique(devices // BLOCK).tolist():
+            inside = devices // BLOCK == i
+            drawn[inside] = block(i)[devices[inside] - i * BLOCK]
+        return drawn
 
 
 def _law(system: System) -> tuple[Any, ...]:
-    """All that the draws depend on."""
-    names = ("seed", "devices", "cohort_size", "sampling", "dimension", "noise_std", "gain_law", "snr_law")
+    """All that the draws depend on, but for the sampling, by which cohorts are told apart."""
+    names = ("seed", "devices", "cohort_size", "dimension", "noise_std", "gain_law", "snr_law")
     return tuple(getattr(system, name) for name in names)
 
 
@@ -70,12 +91,11 @@ def _law(system: System) -> tuple[Any, ...]:
 class Outlook:
     """What a scheme's rounds will use up: β, noise multipliers, limits, and all that a ledger holds.
 
-    `reach` is minᵢ |hᵢ|√Pᵢ of every round's transmitters, the power that β has to make do with.
+    Where nobody sends and nothing limits β, it is infinite, and no limit is counted.
     """
 
     devices: int
     betas: list[float] = field(default_factory=list)
-    reach: list[float] = field(default_factory=list)
     noise_multipliers: list[float] = field(default_factory=list)
     limits: Counter[str] = field(default_factory=Counter)
     energies: list[float] = field(default_factory=list)
@@ -93,10 +113,8 @@ class Outlook:
         """Count one more round, sent in slots of so many subcarriers."""
         event = link.event
         if link.air is not None:
-            if math.isfinite(link.air.beta):
-                self.betas.append(link.air.beta)
-                self.limits[link.air.limit] += 1
-            self.reach.append(float(np.min(np.abs(link.air.gains) * np.sqrt(link.air.powers), initial=math.inf)))
+            self.betas.append(link.air.beta)
+            self.limits[link.air.limit] += math.isfinite(link.air.beta)
             self.energies.append(math.fsum(link.air.energy_bounds))
         if event.participants or event.noise_multiplier > 0:
             self.noise_multipliers.append(event.noise_multiplier)

@@ -15,7 +15,7 @@ from pfels.channel import Reals, slots
 from pfels.comparison import spread
 from pfels.config import Config, load_config
 from pfels.fading import Fading
-from pfels.foresight import foresee
+from pfels.foresight import Draws, SharedDraws, foresee
 from pfels.paper import RATIOS, SCHEMES, Benchmark
 from pfels.planning import assumed_losses, budget, course_of
 from pfels.privacy_figures import exact_figure
@@ -45,6 +45,8 @@ def table(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, An
 
 def _over_seeds(rows: Sequence[Mapping[str, Any]], system: System) -> dict[str, Any]:
     return {
+        "ratio": system.ratio,
+        "epsilon": system.epsilon,
         "accuracy": None,
         "energy": spread([row["energy"] for row in rows]),
         "subcarriers": round(rows[0]["subcarriers"] / system.dimension, 3),
@@ -76,7 +78,8 @@ def deal(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, Any
     dealt = []
     for config in configs(benchmark, seeds, overrides):
         system = link_system(config, dimension=shapes.dimension(config))
-        dealt.append(Dealt(config, system, Fading.of(system, rounds=config.rounds)))
+        fading = Fading.of(SharedDraws.of(system, Draws()), rounds=config.rounds)
+        dealt.append(Dealt(config, system, fading))
     return dealt
 
 

@@ -33,13 +33,14 @@ def plan(
     is brought to that budget for the whole training.
     """
     dimension = shapes.dimension(config)
-    names = [*schemes, *({"pfels"} - set(schemes))]  # the convergence bound is PFELS's, whoever else is asked for
+    names = dict.fromkeys([*schemes, "wfl-p"])
     configs = {name: config.model_copy(update={"scheme": name}) for name in names}
     if footing is not None:
         configs = {name: on_footing(each, footing) for name, each in configs.items()}
     systems = {name: link_system(each, dimension=dimension) for name, each in configs.items()}
     outlooks = foresee(systems, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    system, reach = systems["pfels"], np.array(outlooks["pfels"].reach)
+    system = systems["wfl-p"]
+    reach = np.array(outlooks["wfl-p"].betas) * system.bound  # eq. (36): WFL-P's β is min |h|√P over ητC₁
     return {
         "dimension": system.dimension,
         "kept": system.kept,
@@ -73,6 +74,7 @@ def budget(outlook: Outlook, system: System, config: Config) -> dict[str, Any]:
 
 
 def _levels(betas: Sequence[float]) -> dict[str, float] | None:
+    betas = list(filter(math.isfinite, betas))
     return {"median": statistics.median(betas), "min": min(betas), "max": max(betas)} if betas else None
 
 

@@ -45,7 +45,7 @@ def reproduce(
     place = documents.folder(Path(out))
     document: dict[str, Any] = {
         "target": target,
-        "title": wanted.title,
+        "title": wanted.link_title if scale == "link" else wanted.title,
         "scale": scale,
         "seeds": list(seeds),
         "command": command or f"pfels reproduce {target} --scale {scale}",
@@ -99,25 +99,27 @@ def _told(study: Study) -> str:
 def _link(target: Target, seeds: Sequence[int], changed: Mapping[str, Any]) -> dict[str, Any]:
     if target.kind == "table":
         (benchmark,) = target.benchmarks
-        rows = _beside(benchmark, link_study.table(benchmark, seeds, changed))
-        return {"schemes": rows, "claims": list(claims.of_table(benchmark.title, rows, full_scale=not changed))}
+        rows = _beside(benchmark, link_study.table(benchmark, seeds, changed), same_size=True)
+        bench = claims.Bench(benchmark.title, len(seeds))
+        return {"schemes": rows, "claims": list(claims.of_table(bench, rows, full_scale=not changed))}
     points: list[dict[str, Any]] = []
     verdicts: list[dict[str, Any]] = []
     preferred: dict[str, float] = {}
     for benchmark in target.benchmarks:
         title, dealt = benchmark.title, link_study.deal(benchmark, seeds, changed)
+        bench = claims.Bench(title, len(seeds))
         if target.kind == "compression":
             mine = list(link_study.compression(benchmark, dealt))
             preferred[title] = link_study.preferred_ratio(benchmark, dealt)
-            verdicts += claims.of_bounds(title, mine, preferred[title], benchmark.ratio)
+            verdicts += claims.of_bounds(bench, mine, preferred[title], benchmark.ratio)
         elif target.kind == "privacy":
             mine = list(link_study.privacy(benchmark, dealt))
-            verdicts += claims.of_levels(title, mine, benchmark)
+            verdicts += claims.of_levels(bench, mine, benchmark)
         else:
             mine = list(link_study.curves(benchmark, dealt))
-            last = _beside(benchmark, {point["scheme"]: point for point in mine})
+            last = _beside(benchmark, {point["scheme"]: point for point in mine}, same_size=True)
             mine = [p if p["round"] < dealt[0].config.rounds else last[p["scheme"]] for p in mine]
-            verdicts += claims.of_table(title, last, full_scale=not changed)
+            verdicts += claims.of_table(bench, last, full_scale=not changed)
         points += mine
     extra = {"preferred_ratio": preferred} if preferred else {}
     return {"points": points, **extra, "claims": verdicts}
@@ -131,25 +133,29 @@ def _trained(
     for study in studies:
         settings = trained_study.settings(target.kind, study)
         trials = run_trials(study, settings, seeds=seeds, jobs=jobs, out=out, watch=watch)
-        where, benchmark = f"{study.benchmark.title} ({study.preset})", study.benchmark
+        benchmark = study.benchmark
+        bench = claims.Bench(f"{benchmark.title} ({study.preset})", len(seeds))
         if target.kind == "table":
-            rows = _beside(benchmark, trained_study.table(trials))
-            whole = study.preset == benchmark.preset and not study.overrides
-            return {"schemes": rows, "claims": list(claims.of_table(where, rows, full_scale=whole))}
+            whole = study.preset == benchmark.preset
+            rows = _beside(benchmark, trained_study.table(trials), same_size=whole)
+            verdicts = list(claims.of_table(bench, rows, full_scale=whole and not study.overrides))
+            return {"schemes": rows, "claims": verdicts}
         mine = trained_study.points(target.kind, study, trials)
         if target.kind == "compression":
-            verdicts += claims.of_compression(where, mine)
+            verdicts += claims.of_compression(bench, mine)
         elif target.kind == "privacy":
-            verdicts += claims.of_privacy(where, mine, benchmark)
+            verdicts += claims.of_privacy(bench, mine, benchmark)
         else:
             for axis in ("round", "subcarriers") if target.kind == "training" else ("energy",):
-                verdicts += claims.of_curves(where, mine, axis)
+                verdicts += claims.of_curves(bench, mine, axis)
         points += mine
     return {"points": points, "claims": verdicts}
 
 
-def _beside(benchmark: Benchmark, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The rows with the printed ones beside them, and each in relation to WFL-P's, which carries over to any scale."""
+def _beside(
+    benchmark: Benchmark, rows: Mapping[str, Mapping[str, Any]], *, same_size: bool
+) -> dict[str, dict[str, Any]]:
+    """The rows with the printed ones beside them, and each in relation to WFL-P's, which carries over to any size."""
     wfl_p, printed_wfl_p = rows["wfl-p"], benchmark.printed["wfl-p"]
     table = {}
     for name, row in rows.items():
@@ -160,8 +166,8 @@ def _beside(benchmark: Benchmark, rows: Mapping[str, Mapping[str, Any]]) -> dict
             "paper": vars(printed),
             "difference": {
                 "accuracy": None if accuracy is None else accuracy["mean"] - printed.accuracy,
-                "subcarriers": row["subcarriers"] - printed.subcarriers,
-                "energy": energy / printed.energy - 1,
+                "subcarriers": row["subcarriers"] - printed.subcarriers if same_size else None,
+                "energy": energy / printed.energy - 1 if same_size else None,
             },
             "to_wfl_p": {
                 "energy": energy / wfl_p["energy"]["mean"],

@@ -128,6 +128,7 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
     paper, off, share = row["paper"], row["difference"], row["to_wfl_p"]
     known = row["accuracy"] is not None
     cells = {
+        "ε claimed, a round": f"{row['epsilon']:g}",
         "accuracy": spread(row["accuracy"], ".4f"),
         "  the paper's": f"{paper['accuracy']:.4f}",
         "  difference": number(off["accuracy"], "+.4f"),
@@ -135,7 +136,7 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
         "  the paper's ": f"{paper['subcarriers']:g}",
         "energy": scientific(row["energy"], digits=2),
         "  the paper's  ": f"{paper['energy']:.2e}",
-        "  difference ": f"{off['energy']:+.1%}",
+        "  difference ": number(off["energy"], "+.1%"),
         "energy to WFL-P's": f"{share['energy']:.3f}",
         "  the paper's   ": f"{share['paper_energy']:.3f}",
         "airtime": f"{row['airtime_s']:,.0f} s",
@@ -167,17 +168,20 @@ def _line(point: Mapping[str, Any]) -> dict[str, str]:
     cells |= {name: format(point[key], form) for key, (name, form) in forms.items() if key in point}
     if point["accuracy"] is not None:
         cells |= {"accuracy": spread(point["accuracy"], ".4f"), "η": f"{point['learning_rate']:g}"}
-    cells |= {"subcarriers, d": f"{point['subcarriers']:g}", "energy": scientific(point["energy"], digits=2)}
+    cells |= {"subcarriers, d": f"{point['subcarriers']:g}", "energy": number(point["energy"]["mean"], ".2e")}
     if "beta" in point:
         cells |= {
             "β": number(point["beta"]),
             "z least": number(point["noise_multiplier_min"]),
-            "privacy-limited": f"{point['privacy_limited_share']:.0%}",
+            "limited": f"{point['privacy_limited_share']:.0%}",
         }
     if "bounds" in point:
         cells["bound"] = number(point["bounds"]["corrected"]["total"])
     if "paper" in point:
-        cells |= {"the paper's": f"{point['paper']['energy']:.2e}", "off": f"{point['difference']['energy']:+.1%}"}
+        cells |= {
+            "the paper's": f"{point['paper']['energy']:.2e}",
+            "off": number(point["difference"]["energy"], "+.1%"),
+        }
     if "privacy" in point:
         cells["ε server"] = _server(point["privacy"])
     return cells
@@ -188,5 +192,6 @@ def _verdicts(claims: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for each in claims:
         verdict = "holds" if each["holds"] else "does NOT hold"
-        lines.append(f"{each['where']}: {each['claim']}: {verdict}, by {each['by']:+.3g} ({each['unit']})")
+        give = "" if each["standard_error"] is None else f" ± {each['standard_error']:.2g}"
+        lines.append(f"{each['where']}: {each['claim']}: {verdict}, by {each['by']:+.3g}{give} ({each['unit']})")
     return lines

@@ -167,7 +167,6 @@ def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess
     [
         (["--schemes", "pfels,nosuch"], "nosuch"),
         (["-s", "compression.ratio=1.4"], "compression.ratio"),
-        (["--smoothness", "-1"], "smoothness"),
         (["nosuch"], "nosuch"),
     ],
 )

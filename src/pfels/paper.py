@@ -1,6 +1,6 @@
 """What the paper fixes and prints: its two benchmarks, its tables, and what it says that its figures show."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pfels.errors import InputError
@@ -121,6 +121,31 @@ TARGETS = {
     ),
     "fig-energy": Target("energy", _BOTH, "loss and accuracy against energy", "energy used up by each round"),
 }
+
+
+SCALES = ("link", "laptop", "paper")
+AXES = {"compression": "compression.ratio", "privacy": "privacy.epsilon"}  # what a figure sets at every point
+
+
+def check(
+    target: str,
+    *,
+    scale: str,
+    settings: Iterable[str] = (),
+    preset: str | None = None,
+    learning_rates: Sequence[float] | None = None,
+) -> None:
+    """Nothing, or an InputError where a target, a scale and what the user wants changed do not go together."""
+    kind = find(target).kind
+    if scale not in SCALES:
+        raise InputError(f"--scale = {scale!r}: must be one of {', '.join(SCALES)}")
+    if scale != "laptop" and preset is not None:
+        raise InputError(f"--preset = {preset!r}: only --scale laptop lets another preset stand in")
+    if scale == "link" and learning_rates is not None:
+        raise InputError("--learning-rates: --scale link trains nobody; leave it out")
+    for key in settings:
+        if key in ("seed", "scheme", AXES.get(kind)):
+            raise InputError(f"-s {key}: this target sets it itself{'; use --seeds' if key == 'seed' else ''}")
 
 
 def find(name: str) -> Target:

@@ -33,14 +33,15 @@ def plan(
     is brought to that budget for the whole training.
     """
     dimension = shapes.dimension(config)
-    names = dict.fromkeys([*schemes, "wfl-p"])
-    configs = {name: config.model_copy(update={"scheme": name}) for name in names}
+    # The convergence bound is about PFELS, and WFL-P's level tells what the power limits allow: eq. (36).
+    configs = {name: config.model_copy(update={"scheme": name}) for name in dict.fromkeys((*schemes, "pfels", "wfl-p"))}
     if footing is not None:
         configs = {name: on_footing(each, footing) for name, each in configs.items()}
     systems = {name: link_system(each, dimension=dimension) for name, each in configs.items()}
-    outlooks = foresee(systems, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    system = systems["wfl-p"]
-    reach = np.array(outlooks["wfl-p"].betas) * system.bound  # eq. (36): WFL-P's β is min |h|√P over ητC₁
+    asked = {name: systems[name] for name in dict.fromkeys((*schemes, "wfl-p"))}
+    outlooks = foresee(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    system = systems["pfels"]
+    reach = np.array(outlooks["wfl-p"].betas) * system.bound
     return {
         "dimension": system.dimension,
         "kept": system.kept,

@@ -6,15 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pfels import claims, documents, link_study, trained_study
-from pfels.errors import InputError
-from pfels.paper import SEEDS, Benchmark, Target, find
+from pfels.paper import SEEDS, Benchmark, Target, check, find
 from pfels.studies import Study, settle
 from pfels.sweep import Point, Report
 from pfels.trials import TUNING_SEEDS, Watch, run_trials
-from pfels.wording import nearest
-
-SCALES = ("link", "laptop", "paper")
-AXES = {"compression": "compression.ratio", "privacy": "privacy.epsilon"}
 
 
 def _unwatched(points: Sequence[Point]) -> AbstractContextManager[Report]:
@@ -41,7 +36,7 @@ def reproduce(
     `learning_rates`, and finished runs under `out` are not run again.
     """
     wanted, changed = find(target), dict(overrides or {})
-    _check(wanted, scale, changed, preset, learning_rates)
+    check(target, scale=scale, settings=changed, preset=preset, learning_rates=learning_rates)
     place = documents.folder(Path(out))
     document: dict[str, Any] = {
         "target": target,
@@ -62,20 +57,6 @@ def reproduce(
         document |= _trained(wanted, studies, seeds=seeds, jobs=jobs, out=place / "runs", watch=watch)
     document["files"] = documents.write(document, wanted.kind, place / f"{target}-{scale}")
     return document
-
-
-def _check(
-    target: Target, scale: str, changed: Mapping[str, Any], preset: str | None, rates: Sequence[float] | None
-) -> None:
-    if scale not in SCALES:
-        raise InputError(f"--scale = {scale!r}: must be one of {', '.join(SCALES)}{nearest(scale, SCALES)}")
-    if scale != "laptop" and preset is not None:
-        raise InputError(f"--preset = {preset!r}: only --scale laptop lets another preset stand in")
-    if scale == "link" and rates is not None:
-        raise InputError("--learning-rates: --scale link trains nobody; leave it out")
-    for key in ("seed", "scheme", AXES.get(target.kind)):
-        if key in changed:
-            raise InputError(f"-s {key}: this target sets it itself{'; use --seeds' if key == 'seed' else ''}")
 
 
 def _meant(target: Target, preset: str | None) -> Sequence[Benchmark]:

@@ -26,7 +26,7 @@ from pfels.cli.common import (
 )
 from pfels.cli.tables import scientific, spread
 from pfels.errors import InputError
-from pfels.paper import TARGETS
+from pfels.paper import TARGETS, check
 
 
 def command(
@@ -64,6 +64,7 @@ def command(
         pfels reproduce table-femnist --scale paper -s run.device=cuda
     """
     changed, numbers, rates = overrides(settings), seed_list(seeds), _rates(learning_rates)
+    check(target, scale=scale, settings=changed, preset=preset, learning_rates=rates)
     from pfels.reproduce import reproduce
 
     document = reproduce(

@@ -20,6 +20,12 @@ def small(**changes: Any) -> Config:
     return load_config("demo", SMALL | {key.replace("__", "."): value for key, value in changes.items()})
 
 
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data of the machine's own: a test must not depend on what was once downloaded there."""
+    monkeypatch.setenv("PFELS_DATA", str(tmp_path_factory.getbasetemp() / "no-data"))
+
+
 @pytest.fixture(params=list(SCHEMES))
 def scheme(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -93,8 +93,7 @@ def test_pixels_stay_bytes_until_asked_for_and_are_scaled_by_constants(tmp_path:
     taken, y = data.train.take(torch.tensor([[3, 1], [0, 3]]))
     assert (taken.shape, y.shape, taken.dtype) == ((2, 2, 3, 32, 32), (2, 2), torch.float32)
     assert torch.allclose(taken[0, 1].double(), expected[1], atol=1e-6)
-    together = torch.cat([x for x, _ in data.train.batches(7)])
-    assert torch.allclose(together.double(), expected, atol=1e-6)
+    assert torch.allclose(data.train.take(torch.arange(20))[0].double(), expected, atol=1e-6)
 
 
 @given(JSON, st.integers(1, 9))

@@ -1,5 +1,6 @@
 """`pfels data`: a set appears whole or not at all, from whichever source can give it, and every byte is checked."""
 
+import errno
 import hashlib
 import json
 import os
@@ -270,6 +271,16 @@ def test_a_cache_that_cannot_be_written_is_named(home: Path):
     home.write_text("a file in the way")
     with pytest.raises(RunError, match=r"cannot be written .*; set PFELS_DATA"):
         get("cifar10")
+
+
+def test_a_full_disk_ends_in_one_line_and_leaves_nothing(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+    monkeypatch.setattr(install.shutil, "copyfile", full)
+    with pytest.raises(RunError, match="No space left on device"):
+        get("cifar10", cifar_folder(tmp_path / "official"))
+    assert not list(home.iterdir())
 
 
 def command(tmp_path: Path) -> list[str]:

@@ -1,6 +1,5 @@
 """From a config to the parts of an experiment: data on devices, a network, and the system the scheme runs on."""
 
-import os
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +11,7 @@ from pfels.errors import InputError
 from pfels.linking import link_system
 from pfels.models import Network
 from pfels.partition import Federation
+from pfels.ranks import Ranks
 from pfels.schemes import Scheme, load_scheme
 from pfels.seeding import Purpose, generator
 from pfels.synthetic import SyntheticFederation
@@ -32,23 +32,27 @@ class Experiment:
     scheme: Scheme
 
 
-def build(config: Config, *, workers: int | None = None, engine: str | None = None) -> Experiment:
+def build(
+    config: Config, *, workers: int | None = None, engine: str | None = None, ranks: Ranks | None = None
+) -> Experiment:
     """Everything a run needs, built from its config; wrong data are found here, before anything is written.
 
-    `engine` is the one that a run was begun with, if it was; otherwise the config says which.
+    `engine` is the one that a run was begun with, if it was; otherwise the config says which. `ranks` are the
+    processes that share the run.
     """
     if config.run.device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
+    ranks = Ranks(device=config.run.device) if ranks is None else ranks
     model, training, federation = config.model, config.training, federate(config)
     network = models.build(model.name, shape=federation.shape, classes=federation.classes, hidden=model.hidden)
     local = LocalTraining(
         network, federation, learning_rate=training.learning_rate, epochs=training.local_epochs,
         batch_size=training.batch_size, momentum=training.momentum,
         engine=engine or resolve(config.run.engine, network),
-        crew=Crew(config.run.workers or workers or len(os.sched_getaffinity(0))),
+        crew=Crew(config.run.workers or workers or ranks.cores),
     )  # fmt: skip
     start = network.initial(generator(config.seed, Purpose.MODEL))
-    system = link_system(config, dimension=network.dimension, training=local, start=start)
+    system = link_system(config, dimension=network.dimension, training=local, start=start, ranks=ranks)
     scheme = load_scheme(config.scheme)
     scheme.prepare(system, 0)  # what the scheme itself refuses, such as a δ too large for its claim, shows here
     return Experiment(config, federation, network, local, system, scheme)

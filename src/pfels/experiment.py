@@ -18,6 +18,7 @@ from pfels.config import Config
 from pfels.errors import InputError
 from pfels.ledger import Ledger
 from pfels.link import Tally
+from pfels.ranks import Ranks, Start
 from pfels.seeding import Purpose, generator
 from pfels.store import Checkpoint, LogMark, RunDirectory, check
 from pfels.training import evaluate
@@ -46,20 +47,46 @@ def run(
     """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
 
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
-    checkpoint at the last whole round before KeyboardInterrupt goes on to the caller.
+    checkpoint at the last whole round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
+    work on the one run; only the leading one touches `out`, and the others' results hold the model alone.
     """
+    ranks = Ranks.join(config.run.device)
+    with one_thread_each():
+        if not ranks.leads:
+            return _follow(config, ranks, workers)
+        return _lead(config, out, ranks, resume=resume, workers=workers, progress=progress)
+
+
+def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
+    """The rounds of a rank that does not lead: the same steps, of which nothing is written."""
+    start = ranks.hear()
+    experiment = build(config, workers=workers, engine=start.engine, ranks=ranks)
+    state = _State.fresh(experiment)
+    if start.tensors:
+        state = replace(state.with_tensors(start.tensors, ranks.device), round=start.round)
+    while state.round < config.rounds:
+        state, _ = _round(experiment, state)
+    return Result({}, [], state.theta.cpu())
+
+
+def _lead(
+    config: Config, out: str | Path | None, ranks: Ranks, *, resume: bool, workers: int | None, progress: Progress
+) -> Result:
     if out is None:
-        with one_thread_each():
-            return _play(build(config, workers=workers), None, None, progress)
+        experiment = build(config, workers=workers, ranks=ranks)
+        ranks.tell(Start(experiment.training.engine, 0, {}))
+        return _play(experiment, None, None, progress)
     directory = RunDirectory(Path(out), config)
     if check(directory.path, config) and (summary := directory.summary) is not None:
         checkpoint = directory.checkpoint()
         if checkpoint is None:
             raise InputError(f"{directory.path}: finished, but its checkpoint is gone; delete it and start again")
+        ranks.tell(Start(directory.engine or "", config.rounds, dict(checkpoint.tensors)))
         return Result(summary, directory.records(), checkpoint.tensors["theta"])
-    experiment = build(config, workers=workers, engine=directory.engine)
-    about = environment() | {"engine": experiment.training.engine}
-    with one_thread_each(), directory.opened(resume=resume, environment=about) as checkpoint:
+    experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks)
+    engine = experiment.training.engine
+    with directory.opened(resume=resume, environment=environment() | {"engine": engine}) as checkpoint:
+        ranks.tell(Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {}))
         return _play(experiment, directory, checkpoint, progress)
 
 
@@ -74,33 +101,43 @@ class _State:
     ledger: Ledger
     mark: LogMark
 
+    @classmethod
+    def fresh(cls, experiment: Experiment) -> Self:
+        """Before the first round."""
+        theta = experiment.network.initial(generator(experiment.config.seed, Purpose.MODEL))
+        ledger = Ledger.empty(devices=experiment.config.data.devices)
+        return cls(0, theta.to(experiment.system.ranks.device), None, {}, ledger, LogMark())
+
     def checkpoint(self) -> Checkpoint:
-        tensors = {"theta": self.theta, **self.ledger.tensors()}
+        tensors = {"theta": self.theta.cpu(), **self.ledger.tensors()}
         if self.velocity is not None:
-            tensors["velocity"] = self.velocity
+            tensors["velocity"] = self.velocity.cpu()
         if self.memory:
             tensors["memory.ids"] = torch.tensor(sorted(self.memory))
-            tensors["memory"] = torch.stack([self.memory[device] for device in sorted(self.memory)])
+            tensors["memory"] = torch.stack([self.memory[device].cpu() for device in sorted(self.memory)])
         return Checkpoint(self.round, tensors, self.ledger.totals(), self.mark)
 
-    @classmethod
-    def restore(cls, checkpoint: Checkpoint, *, devices: int) -> Self:
-        tensors, memory = checkpoint.tensors, {}
-        if "memory" in tensors:
-            memory = dict(zip(tensors["memory.ids"].tolist(), tensors["memory"], strict=True))
-        ledger = Ledger.restore(tensors, checkpoint.totals, devices=devices)
-        return cls(checkpoint.round, tensors["theta"], tensors.get("velocity"), memory, ledger, checkpoint.mark)
+    def restored(self, checkpoint: Checkpoint, experiment: Experiment) -> Self:
+        """Where the run stood at a checkpoint."""
+        ledger = Ledger.restore(checkpoint.tensors, checkpoint.totals, devices=experiment.config.data.devices)
+        state = self.with_tensors(checkpoint.tensors, experiment.system.ranks.device)
+        return replace(state, round=checkpoint.round, ledger=ledger, mark=checkpoint.mark)
+
+    def with_tensors(self, tensors: Mapping[str, Tensor], device: str) -> Self:
+        """The state with the model, the velocity and the devices' memory that a checkpoint holds."""
+        ids = tensors["memory.ids"].tolist() if "memory" in tensors else []
+        memory = {i: row.to(device) for i, row in zip(ids, tensors.get("memory", ()), strict=True)}
+        velocity = tensors["velocity"].to(device) if "velocity" in tensors else None
+        return replace(self, theta=tensors["theta"].to(device), velocity=velocity, memory=memory)
 
 
 def _play(
     experiment: Experiment, directory: RunDirectory | None, checkpoint: Checkpoint | None, progress: Progress
 ) -> Result:
     config, records = experiment.config, []
-    if checkpoint is None:
-        theta = experiment.network.initial(generator(config.seed, Purpose.MODEL))
-        state = _State(0, theta, None, {}, Ledger.empty(devices=config.data.devices), LogMark())
-    else:
-        state = _State.restore(checkpoint, devices=config.data.devices)
+    state = _State.fresh(experiment)
+    if checkpoint is not None:
+        state = state.restored(checkpoint, experiment)
     began = time.perf_counter() - (directory.seconds if directory else 0.0)
 
     def save() -> None:
@@ -134,7 +171,7 @@ def _play(
     if directory is not None:
         directory.finish(summary)
         records = directory.records()
-    return Result(summary, records, state.theta)
+    return Result(summary, records, state.theta.cpu())
 
 
 def _round(experiment: Experiment, state: _State) -> tuple[_State, dict[str, Any]]:
@@ -142,13 +179,14 @@ def _round(experiment: Experiment, state: _State) -> tuple[_State, dict[str, Any
     config, system, t, tally = experiment.config, experiment.system, state.round, Tally(memory=state.memory)
     link = experiment.scheme.prepare(system, t)
     estimate = experiment.scheme.play(system, link, state.theta, t, tally)
+    tally.gather(system.ranks, like=state.theta)
     velocity = None
     if config.server.momentum:  # what the server does with a released estimate costs no privacy
         velocity = estimate = estimate + (0.0 if state.velocity is None else config.server.momentum * state.velocity)
     theta = state.theta + config.server.learning_rate * estimate  # Algorithm 2, line 16
     ledger = state.ledger.after(link, tally, slots=slots(link.subcarriers, subcarriers=config.channel.subcarriers))
     record = ledger.record(t, link, tally, system=system)
-    if (t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds:
+    if system.ranks.leads and ((t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds):
         record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta)
     memory = {**state.memory, **tally.held_back} if tally.held_back else state.memory
     return _State(t + 1, theta, velocity, memory, ledger, state.mark), record

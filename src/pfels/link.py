@@ -9,7 +9,8 @@ from pfels.channel import Gains, Reals
 from pfels.cohort import Ids
 from pfels.power import energy, expected_energy
 from pfels.privacy import RoundEvent
-from pfels.torch_later import Tensor
+from pfels.ranks import Ranks
+from pfels.torch_later import Tensor, torch
 
 if TYPE_CHECKING:
     from pfels.training import LocalUpdates
@@ -74,6 +75,16 @@ class Tally:
     def sent(self, signals: Tensor) -> None:
         """Note the energy of each transmission."""
         self.energies += energy(signals).tolist()
+
+    def gather(self, ranks: Ranks, *, like: Tensor) -> None:
+        """Take in what the other ranks have counted, in cohort order, and what their devices hold back (as `like`)."""
+        if ranks.size == 1:
+            return
+        self.losses, self.energies = ranks.joined(self.losses), ranks.joined(self.energies)
+        self.silent = int(sum(ranks.joined([float(self.silent)])))
+        nothing = torch.zeros_like(like)
+        for device in map(int, ranks.joined([float(device) for device in self.held_back])):
+            self.held_back[device] = ranks.total(self.held_back.get(device, nothing).clone())
 
     @property
     def mean_loss(self) -> float | None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from pfels.config import Config
 from pfels.privacy import Adversary, Sampling
+from pfels.ranks import Ranks
 from pfels.schemes import POISSON_ONLY
 from pfels.system import Budget, GainLaw, SnrLaw, System
 from pfels.torch_later import Tensor
@@ -18,6 +19,7 @@ def link_system(
     dimension: int,
     training: "LocalTraining | None" = None,
     start: Tensor | None = None,
+    ranks: Ranks | None = None,
 ) -> System:
     """The system of a config; without `training`, the link alone, for which d is all one needs to know of the model."""
     channel = config.channel
@@ -39,4 +41,5 @@ def link_system(
         error_feedback=config.compression.error_feedback,
         start=start,
         training=training,
+        ranks=Ranks() if ranks is None else ranks,
     )

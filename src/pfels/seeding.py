@@ -51,9 +51,12 @@ def scalars(
     device of its block. One generator then serves a cohort out of a thousand devices, and a cohort out of a
     million touches only the blocks it falls in.
     """
-    numbers = np.empty(len(devices))
-    for first in np.unique(devices // BLOCK) * BLOCK:
-        inside = (devices >= first) & (devices < first + BLOCK)
-        block = draw(generator(seed, purpose, round=round, device=int(first)), BLOCK)
-        numbers[inside] = block[devices[inside] - first]
+    numbers, offsets = np.empty(len(devices)), devices % BLOCK
+    blocks, block = np.unique(devices // BLOCK, return_inverse=True)
+    for i, first in enumerate((blocks * BLOCK).tolist()):
+        inside = np.flatnonzero(block == i)
+        places = offsets[inside]
+        # No more than is asked for: numbers come one after the other, so fewer draws are the beginning of more.
+        drawn = draw(generator(seed, purpose, round=round, device=first), int(places.max()) + 1)
+        numbers[inside] = drawn[places]
     return numbers

@@ -1,7 +1,7 @@
 """The stages bound to one experiment's constants: all that a scheme may use in a round."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,8 +12,9 @@ from pfels.channel import Gains, Reals
 from pfels.cohort import Ids
 from pfels.link import Air, Link, Tally
 from pfels.privacy import Adversary, RoundEvent, Sampling, c2
+from pfels.ranks import Ranks
 from pfels.seeding import Purpose, generator
-from pfels.torch_later import Tensor
+from pfels.torch_later import Tensor, torch
 from pfels.vectors import silence_non_finite
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Budget:
 class System:
     """N devices, a cohort of r a round, d parameters of which k are sent, updates bounded by ητC₁, and a channel.
 
-    `training` is absent where only the link is simulated: the channel, the powers and β need no model.
+    `training` is absent where only the link is simulated: the channel, the powers and β need no model. Where a run
+    has several `ranks`, each trains its share of a cohort and `superposed` adds up what they have.
     """
 
     seed: int
@@ -73,6 +75,7 @@ class System:
     start: Tensor | None = None
     mask: str = "rand-k"
     error_feedback: bool = False
+    ranks: Ranks = field(default_factory=Ranks)
 
     @property
     def kept(self) -> int:
@@ -106,7 +109,8 @@ class System:
 
     def rand_k(self, t: int) -> Tensor:
         """The shared index set of round t."""
-        return sparsify.rand_k(generator(self.seed, Purpose.MASK, round=t), dimension=self.dimension, kept=self.kept)
+        draw = generator(self.seed, Purpose.MASK, round=t)
+        return sparsify.rand_k(draw, dimension=self.dimension, kept=self.kept).to(self.ranks.device)
 
     def chosen(self, t: int, theta: Tensor) -> Tensor:
         """The index set of round t as `mask` has it; it may depend on the model, which everybody knows."""
@@ -114,7 +118,7 @@ class System:
             return self.rand_k(t)
         assert self.start is not None, "a mask from the model needs the model it started from"
         draw = generator(self.seed, Purpose.MASK, round=t)
-        return sparsify.public_top_k(draw, theta - self.start, kept=self.kept)
+        return sparsify.public_top_k(draw, theta.cpu() - self.start, kept=self.kept).to(theta.device)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """A value that a scheme works out once for this system."""
@@ -128,26 +132,33 @@ class System:
         return {}
 
     def receiver_noise(self, t: int, width: int) -> Tensor:
-        """The receiver's noise of round t over the subcarriers in use."""
-        return channel.receiver_noise(
-            generator(self.seed, Purpose.CHANNEL_NOISE, round=t), width=width, std=self.noise_std
-        )
+        """The receiver's noise of round t over the subcarriers in use; there is one receiver, on the leading rank."""
+        if not self.ranks.leads:
+            return torch.zeros(width, device=self.ranks.device)
+        draw = generator(self.seed, Purpose.CHANNEL_NOISE, round=t)
+        return channel.receiver_noise(draw, width=width, std=self.noise_std).to(self.ranks.device)
 
     def device_noise(self, t: int, device: int, *, std: float) -> Tensor:
         """The noise that one device adds to its own update in round t."""
         draw = generator(self.seed, Purpose.DEVICE_NOISE, round=t, device=device)
-        return channel.receiver_noise(draw, width=self.dimension, std=std)
+        return channel.receiver_noise(draw, width=self.dimension, std=std).to(self.ranks.device)
 
     def local_updates(self, theta: Tensor, t: int, devices: Ids, tally: Tally) -> "Iterator[LocalUpdates]":
-        """What each device learns from θ in round t, in chunks in cohort order; a diverged device's update is zero."""
+        """What each device of this rank's share learns from θ in round t, in chunks in cohort order; a diverged
+        device's update is zero."""
         assert self.training is not None, "this system simulates the link only"
 
         def orders(device: int) -> np.random.Generator:
             return generator(self.seed, Purpose.BATCHES, round=t, device=device)
 
-        for part in self.training.cohort(theta, devices.tolist(), orders):
+        mine = self.ranks.share(len(devices))
+        for part in self.training.cohort(theta, devices[mine].tolist(), orders):
             tally.learned(part, silence_non_finite(part.updates))
-            yield part
+            yield part.behind(mine.start)
+
+    def superposed(self, part: Tensor) -> Tensor:
+        """The sum of what all ranks have received, which is all there is where a run has but one."""
+        return self.ranks.total(part)
 
     def link(
         self,

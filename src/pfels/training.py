@@ -1,7 +1,7 @@
 """Local SGD of a whole cohort, and evaluation."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -31,6 +31,11 @@ class LocalUpdates:
     places: slice
     updates: Tensor
     losses: NDArray[np.float64]
+
+    def behind(self, others: int) -> "LocalUpdates":
+        """The same updates, whose devices come after so many others in the cohort."""
+        places = slice(self.places.start + others, self.places.stop + others)
+        return replace(self, places=places)
 
 
 @dataclass(frozen=True)

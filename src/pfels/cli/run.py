@@ -33,16 +33,22 @@ def command(
         pfels run demo -s compression.ratio=0.1 --out runs/p01
 
         pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
+
+        torchrun --nproc-per-node=2 -m pfels run cifar10       # two processes share every cohort
     """
     changed = overrides(settings)
     config = load_config(preset, changed)
 
     from pfels.experiment import run  # not before the config is known to be right: PyTorch takes seconds to import
+    from pfels.ranks import Ranks
     from pfels.sweep import point_name
     from pfels.tensorboard import scalars
 
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
     path = out or Path("runs") / stem(preset) / point_name(label)
+    if not Ranks.join(config.run.device).leads:
+        run(config, path)
+        return
     with ExitStack() as stack:
         watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
         report = stack.enter_context(progress([point_name(label)], [config.rounds]))

@@ -34,4 +34,4 @@ def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Ten
         clipped = check_sensitivity(clip(part.updates, bound=C), bound=C)
         for row, device in zip(clipped, link.cohort[part.places].tolist(), strict=True):
             total += row.add_(system.device_noise(t, device, std=std))  # line 11
-    return total / r  # line 13
+    return system.superposed(total) / r  # line 13

@@ -22,4 +22,4 @@ def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Ten
     total = torch.zeros_like(theta)
     for part in system.local_updates(theta, t, link.cohort, tally):
         total += part.updates.sum(0)
-    return total / system.cohort_size
+    return system.superposed(total) / system.cohort_size

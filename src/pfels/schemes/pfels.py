@@ -31,4 +31,5 @@ def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Ten
         x = transmit(project(delta, A), h, P, beta=air.beta, bound=air.bound, share=air.share)  # line 12
         y += superpose(x, h, correction=phase_correction(h))  # line 14
         tally.sent(x)
+    y = system.superposed(y)  # over all ranks
     return lift(y, A, dimension=system.dimension) / (system.cohort_size * air.beta)  # line 15

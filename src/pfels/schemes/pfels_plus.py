@@ -105,7 +105,9 @@ def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Ten
         silent = np.setdiff1d(link.cohort, link.sending)
         for part in system.local_updates(theta, t, silent, Tally()):  # they send nothing, so nothing is counted
             _hold_back(_with_memory(system, part, silent, tally), silent[part.places], tally)
-    return lift(y, A, dimension=system.dimension) / (expected_transmitters(system, level, t) * air.beta)
+    return lift(system.superposed(y), A, dimension=system.dimension) / (
+        expected_transmitters(system, level, t) * air.beta
+    )
 
 
 def expected_transmitters(system: System, level: Level, t: int) -> float:

@@ -29,4 +29,4 @@ def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Ten
         x = transmit(delta, h, P, beta=air.beta, bound=air.bound, share=air.share)
         y += superpose(x, h, correction=phase_correction(h))
         tally.sent(x)
-    return y / (system.cohort_size * air.beta)
+    return system.superposed(y) / (system.cohort_size * air.beta)

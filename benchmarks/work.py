@@ -1,0 +1,104 @@
+"""The work that is timed: what a round has to do, made-up data of the right shape, and the machine's own speed.
+
+All sides of a comparison do the same: 32 of 1000 devices, drawn anew in each round, train 5 full-batch steps of
+momentum SGD on 50 examples each from the same model, and the mean of their updates is added to it.
+"""
+
+import math
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+LEARNING_RATE, MOMENTUM, STEPS = 0.05, 0.9, 5
+
+
+@dataclass(frozen=True)
+class Work:
+    """One model on images of one shape, and how many devices with how many examples there are."""
+
+    model: str
+    shape: tuple[int, int, int]
+    hidden: int = 64
+    devices: int = 1000
+    examples: int = 50
+    cohort: int = 32
+    classes: int = 10
+
+    @property
+    def flops(self) -> float:
+        """What a round takes when every layer is computed as it is written: twice the multiplications, there and back.
+
+        A layer costs as much on the way to its weights' gradient and as much to its input's, which the first one
+        does not need. How an engine may take fewer is its own affair.
+        """
+        first, *others = self._multiplications()
+        return 2 * (2 * first + 3 * sum(others)) * self.examples * STEPS * self.cohort
+
+    def _multiplications(self) -> list[int]:
+        """For each layer, those of one example on the way forth."""
+        channels, height, width = self.shape
+        if self.model == "mlp":
+            return [math.prod(self.shape) * self.hidden, self.hidden * self.classes]
+        if self.model == "cnn":
+            maps = [height * width * 25 * channels * 16, height * width // 4 * 25 * 16 * 32]
+            return [*maps, height * width // 16 * 32 * self.hidden, self.hidden * self.classes]
+        widths, sizes = (channels, 64, 128, 256, 256, 512, 512, 512, 512), (32, 16, 8, 8, 4, 4, 2, 2)
+        maps = [9 * i * o * s * s for i, o, s in zip(widths, widths[1:], sizes, strict=False)]
+        return [*maps, 512 * 512, 512 * 512, 512 * self.classes]
+
+
+WORKS = {
+    "demo": Work("mlp", (1, 8, 8), hidden=32, devices=100, examples=14, cohort=20),
+    "mlp": Work("mlp", (1, 28, 28)),
+    "cnn": Work("cnn", (1, 28, 28)),
+    "vgg11": Work("vgg11", (3, 32, 32)),
+}
+
+
+def write_data(work: Work, path: Path) -> None:
+    """Random images and labels as an .npz: bytes for VGG-11, as CIFAR-10 has them, and floats for the others."""
+    draw, count = np.random.default_rng(0), work.devices * work.examples
+    x = draw.integers(0, 256, (count, *work.shape), dtype=np.uint8)
+    scaled = x if work.model == "vgg11" else x.astype(np.float32) / 255
+    y = draw.integers(0, work.classes, count)
+    np.savez(path, x_train=scaled, y_train=y, x_test=scaled[:100], y_test=np.arange(100) % work.classes)
+
+
+def examples(work: Work, path: Path) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same data by device: x (devices, examples, …) in float32 and y (devices, examples)."""
+    with np.load(path) as archive:
+        x, y = torch.from_numpy(archive["x_train"]), torch.from_numpy(archive["y_train"])
+    x = x.float() / 255 if x.dtype == torch.uint8 else x
+    return x.view(work.devices, work.examples, *work.shape), y.view(work.devices, work.examples)
+
+
+def cores() -> int:
+    """How many cores there are to use."""
+    return len(os.sched_getaffinity(0))
+
+
+def peak_flops(size: int = 1024, times: int = 6) -> float:
+    """The machine's speed at products of large matrices, one on each core at the same time, in operations a second."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    best = [math.inf] * cores()
+
+    def measure(core: int) -> None:
+        a, b, out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
+        for _ in range(times):
+            began = time.perf_counter()
+            torch.mm(a, b, out=out)
+            best[core] = min(best[core], time.perf_counter() - began)
+
+    threads = [threading.Thread(target=measure, args=(core,)) for core in range(cores())]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.set_num_threads(before)
+    return sum(2 * size**3 / seconds for seconds in best)

@@ -1,0 +1,116 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pfels import experiment
+from pfels.config import load_config
+from pfels.ranks import Ranks, Start
+from tests.conftest import SMALL, small
+
+SETTINGS = {**SMALL, "rounds": 4, "cohort.size": 7, "run.workers": 1}
+WITH_MEMORY = {**SETTINGS, "scheme": "pfels-plus", "compression.error_feedback": True, "server.momentum": 0.5}
+
+
+def torchrun(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A program in two processes that share a run."""
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", *arguments],
+        cwd=cwd, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def command(settings: dict[str, object]) -> list[str]:
+    """The command of a run in the directory `two`."""
+    changes = [text for key, value in settings.items() for text in ("-s", f"{key}={str(value).lower()}")]
+    return ["run", "demo", *changes, "--out", "two", "--json"]
+
+
+def check_same(settings: dict[str, object], summary: dict[str, Any], where: Path) -> None:
+    """That the run in the directory `two` is the one that a single process makes, but for rounding."""
+    alone = experiment.run(load_config("demo", settings), where / "alone")
+    assert summary["energy"] == pytest.approx(alone.summary["energy"], rel=1e-4)
+    assert summary["loss"] == pytest.approx(alone.summary["loss"], rel=1e-4)
+    assert summary["privacy"] == alone.summary["privacy"]
+    rounds = [json.loads(line) for line in (where / "two" / "rounds.jsonl").read_text().splitlines()]
+    for ours, theirs in zip(rounds, alone.records, strict=True):
+        assert ours["cohort"] == theirs["cohort"]
+        assert ours["participants"] == theirs["participants"]
+        assert (ours["train_loss"] or 0.0) == pytest.approx(theirs["train_loss"] or 0.0, rel=1e-4)
+        assert ours["device_energy"] == pytest.approx(theirs["device_energy"], rel=1e-3)
+    models = [load_file(where / name / "checkpoint.safetensors") for name in ("alone", "two")]
+    assert models[0].keys() == models[1].keys()
+    for name in models[0]:
+        torch.testing.assert_close(models[0][name], models[1][name], rtol=1e-3, atol=1e-5)
+
+
+def test_two_ranks_give_what_one_process_gives(tmp_path):
+    together = torchrun("-m", "pfels", *command(SETTINGS), cwd=tmp_path)
+    assert together.returncode == 0, together.stderr
+    check_same(SETTINGS, json.loads(together.stdout), tmp_path)
+
+
+def test_two_ranks_take_up_a_run_where_it_was_with_all_that_devices_hold_back(tmp_path):
+    stopped = torchrun(str(_stopper(tmp_path)), *command(WITH_MEMORY), cwd=tmp_path)
+    assert "stopped after two rounds" in stopped.stderr, stopped.stderr
+    together = torchrun("-m", "pfels", *command(WITH_MEMORY), "--resume", cwd=tmp_path)
+    assert together.returncode == 0, together.stderr
+    check_same(WITH_MEMORY, json.loads(together.stdout), tmp_path)
+
+
+def _stopper(tmp_path: Path) -> Path:
+    """`pfels`, which saves and ends after two rounds, as if it had been stopped."""
+    script = tmp_path / "stopper.py"
+    script.write_text(
+        "import sys\n"
+        "from pfels import store\n"
+        "from pfels.cli import main\n"
+        "append = store.RunDirectory.append\n"
+        "def stop(self, record, mark):\n"
+        "    if record['round'] == 2:\n"
+        "        print('stopped after two rounds', file=sys.stderr)\n"
+        "        raise KeyboardInterrupt\n"
+        "    return append(self, record, mark)\n"
+        "store.RunDirectory.append = stop\n"
+        "main()\n"
+    )
+    return script
+
+
+def test_a_run_by_itself_is_all_ranks_in_one():
+    ranks = Ranks.join("cpu")
+    assert ranks.leads
+    assert ranks.size == 1
+    assert range(7)[ranks.share(7)] == range(7)
+    assert ranks.joined([1.0, 2.0]) == [1.0, 2.0]
+    assert torch.equal(ranks.total(torch.ones(3)), torch.ones(3))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [0, 1, 5, 32])
+def test_shares_cover_the_cohort_in_order(size, count):
+    assert [i for rank in range(size) for i in range(count)[Ranks(rank, size).share(count)]] == list(range(count))
+
+
+def test_what_ranks_start_from_survives_the_wire():
+    start = Start("threaded", 17, {"theta": torch.arange(5.0)})
+    back = Start.from_bytes(start.to_bytes())
+    assert (back.engine, back.round) == ("threaded", 17)
+    assert torch.equal(back.tensors["theta"], start.tensors["theta"])
+
+
+def test_the_engine_of_a_run_is_recorded_and_kept_on_resume(tmp_path, monkeypatch):
+    config = small(rounds=2)
+    summary = experiment.run(config, tmp_path / "a").summary
+    assert summary["engine"] == "batched"
+    assert json.loads((tmp_path / "a" / "environment.json").read_text())["engine"] == "batched"
+    (tmp_path / "a" / "summary.json").unlink()
+    monkeypatch.setattr("pfels.assembly.resolve", lambda *_: "threaded")  # as if a later version chose otherwise
+    assert experiment.run(config, tmp_path / "a", resume=True).summary["engine"] == "batched"
+    assert experiment.run(config).summary["engine"] == "threaded"

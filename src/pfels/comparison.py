@@ -47,8 +47,8 @@ def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "accuracy": spread([run["accuracy"] for run in runs]),
         "loss": spread([run["loss"] for run in runs]),
         "energy": spread([run["energy"] for run in runs]),
-        "subcarriers": runs[0]["subcarriers"],
-        "airtime_s": runs[0]["airtime_s"],
+        "subcarriers": _common([run["subcarriers"] for run in runs]),
+        "airtime_s": _common([run["airtime_s"] for run in runs]),
         "privacy": max((run["privacy"] for run in runs), key=_severity),
     }
 
@@ -68,6 +68,11 @@ def spread(values: Sequence[float | None]) -> dict[str, float] | None:
     if len(known) < len(values):
         return None
     return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
+
+
+def _common(values: Sequence[float]) -> float:
+    """The value of all runs, or their mean where a Poisson cohort makes them differ."""
+    return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
 def _severity(privacy: Mapping[str, Any]) -> float:

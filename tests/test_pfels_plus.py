@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from pfels import experiment
-from pfels.assembly import build, link_system
+from pfels.assembly import build
 from pfels.calibration import ration
 from pfels.config import load_config
 from pfels.errors import InputError
 from pfels.link import Tally
+from pfels.linking import link_system
 from pfels.power import serving_level
 from pfels.rehearsal import rehearse
 from pfels.schemes import load_scheme, pfels_plus

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from subprocess import CompletedProcess
 from typing import Any
@@ -11,11 +13,11 @@ import pytest
 
 import pfels as package
 from pfels import datasets, experiment, shapes
-from pfels.assembly import link_system
 from pfels.config import Config, load_config
 from pfels.foresight import Draws, Outlook, SharedDraws, foresee
 from pfels.ledger import Ledger
 from pfels.link import Tally
+from pfels.linking import link_system
 from pfels.planning import assumed_losses, plan
 from pfels.schemes import SCHEMES, load_scheme
 from pfels.theory import Losses
@@ -139,6 +141,14 @@ def test_a_user_s_own_data_are_read_for_their_shape(tmp_path: Any):
 
 def test_a_plan_does_not_depend_on_which_schemes_are_asked_for():
     assert plan(small(), schemes=["wfl-p"])["schemes"]["wfl-p"] == plan(small())["schemes"]["wfl-p"]
+
+
+def test_a_plan_does_not_wait_for_pytorch():
+    program = (
+        "import sys; from pfels.config import load_config; from pfels.planning import plan; import pfels.reproduce; "
+        "plan(load_config('demo', {'rounds': 3})); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_the_public_name_is_the_function():

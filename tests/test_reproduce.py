@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfels import claims, link_study, paper, shapes, studies, trained_study
+from pfels import claims, datasets, link_study, paper, shapes, trained_study
 from pfels.config import load_config, presets
 from pfels.errors import InputError
 from pfels.paper import CIFAR10, FEMNIST, SCHEMES, TARGETS, Benchmark
@@ -234,7 +234,7 @@ def test_what_is_not_at_hand_is_passed_over_and_named(monkeypatch: pytest.Monkey
     def nothing(name: str, path: str | None = None) -> None:
         raise InputError("not in the cache")
 
-    monkeypatch.setattr(studies.datasets, "load", nothing)
+    monkeypatch.setattr(datasets, "load", nothing)
     study = settle(replace(CIFAR10, preset="demo"), scale="laptop", overrides={})
     assert study.preset == "demo"
     assert "fashion are not at hand" in study.note

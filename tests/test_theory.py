@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfels.assembly import link_system
 from pfels.config import load_config
 from pfels.errors import InputError
 from pfels.link import Tally
+from pfels.linking import link_system
 from pfels.power import align
 from pfels.schemes import load_scheme
 from pfels.system import System

@@ -1,12 +1,12 @@
 """Runs of several seeds as one row: means, spreads, and the worst privacy figure among them."""
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pfels.footing import Footing, on_footing
 from pfels.schemes import SCHEMES
+from pfels.spreads import spread
 from pfels.sweep import Point, Report, grid, point_name, run_points
 
 
@@ -60,14 +60,6 @@ def group_by_settings(points: Sequence[Point], summaries: Sequence[Mapping[str, 
         settings = {key: value for key, value in point.settings.items() if key != "seed"}
         groups.setdefault(repr(settings), (settings, []))[1].append(summary)
     return [{"settings": settings, **aggregate(members)} for settings, members in groups.values()]
-
-
-def spread(values: Sequence[float | None]) -> dict[str, float] | None:
-    """Mean and sample standard deviation; nothing where a run has no such figure."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
 
 
 def _common(values: Sequence[float]) -> float:

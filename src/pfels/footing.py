@@ -7,10 +7,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pfels import shapes
-from pfels.assembly import link_system
 from pfels.calibration import calibrate
 from pfels.config import Config, validate
 from pfels.gaussian import gaussian_mu
+from pfels.linking import link_system
 from pfels.privacy import Adversary, RoundEvent, claimed_epsilon
 from pfels.schemes import load_scheme
 from pfels.system import System

@@ -68,17 +68,17 @@ class SharedDraws(System):
         return self._by_block(None, "powers", devices, lambda block: System.powers(self, block))
 
     def _by_block(self, t: int | None, what: str, devices: Ids, draw: Callable[[Ids], NDArray[D]]) -> NDArray[D]:
-        def block(i: int) -> NDArray[D]:
-            members = np.arange(i * BLOCK, min((i + 1) * BLOCK, self.devices))
-            return self.draws.once(t, (what, i), lambda: draw(members))
-
         if self.devices <= BLOCK:
-            return block(0)[devices]
+            return self._block(t, what, 0, draw)[devices]
         drawn = np.resize(draw(devices[:0]), len(devices))
         for i in np.unique(devices // BLOCK).tolist():
             inside = devices // BLOCK == i
-            drawn[inside] = block(i)[devices[inside] - i * BLOCK]
+            drawn[inside] = self._block(t, what, i, draw)[devices[inside] - i * BLOCK]
         return drawn
+
+    def _block(self, t: int | None, what: str, i: int, draw: Callable[[Ids], NDArray[D]]) -> NDArray[D]:
+        last = min((i + 1) * BLOCK, self.devices)
+        return self.draws.once(t, (what, i), lambda: draw(np.arange(i * BLOCK, last)))
 
 
 def _law(system: System) -> tuple[Any, ...]:

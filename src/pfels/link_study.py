@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from pfels import shapes
-from pfels.assembly import link_system
 from pfels.channel import Reals, slots
-from pfels.comparison import spread
 from pfels.config import Config, load_config
 from pfels.fading import Fading
 from pfels.foresight import Draws, SharedDraws, foresee
+from pfels.linking import link_system
 from pfels.paper import RATIOS, SCHEMES, Benchmark
 from pfels.planning import assumed_losses, budget, course_of
 from pfels.privacy_figures import exact_figure
+from pfels.spreads import spread
 from pfels.system import System
 from pfels.theory import BOUNDS, best_kept
 

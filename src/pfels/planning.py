@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pfels import shapes
-from pfels.assembly import link_system
 from pfels.channel import Reals
 from pfels.config import Config
 from pfels.footing import Footing, on_footing
 from pfels.foresight import Outlook, foresee
+from pfels.linking import link_system
 from pfels.schemes import SCHEMES
 from pfels.system import System
 from pfels.theory import BOUNDS, Course, Losses, best_kept, largest_smoothness, learning_rate_limit

@@ -3,16 +3,18 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pfels import claims, documents, link_study, trained_study
+from pfels import claims, documents, link_study
 from pfels.paper import SEEDS, Benchmark, Target, check, find
-from pfels.studies import Study, settle
-from pfels.sweep import Point, Report
-from pfels.trials import TUNING_SEEDS, Watch, run_trials
+from pfels.studies import TUNING_SEEDS, Study, settle
+
+if TYPE_CHECKING:
+    from pfels.sweep import Point, Report
+    from pfels.trials import Watch
 
 
-def _unwatched(points: Sequence[Point]) -> AbstractContextManager[Report]:
+def _unwatched(points: "Sequence[Point]") -> "AbstractContextManager[Report]":
     return nullcontext(lambda index, done: None)
 
 
@@ -27,7 +29,7 @@ def reproduce(
     preset: str | None = None,
     learning_rates: Sequence[float] | None = None,
     command: str | None = None,
-    watch: Watch = _unwatched,
+    watch: "Watch" = _unwatched,
 ) -> dict[str, Any]:
     """The document of a target at a scale, which is also written to `out` as JSON and CSV, and figures as PNG and PDF.
 
@@ -107,8 +109,11 @@ def _link(target: Target, seeds: Sequence[int], changed: Mapping[str, Any]) -> d
 
 
 def _trained(
-    target: Target, studies: Sequence[Study], *, seeds: Sequence[int], jobs: int, out: Path, watch: Watch
+    target: Target, studies: Sequence[Study], *, seeds: Sequence[int], jobs: int, out: Path, watch: "Watch"
 ) -> dict[str, Any]:
+    from pfels import trained_study
+    from pfels.trials import run_trials
+
     points: list[dict[str, Any]] = []
     verdicts: list[dict[str, Any]] = []
     for study in studies:

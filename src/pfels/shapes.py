@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pfels import datasets, models
+from pfels import architectures
 from pfels.config import Config
 from pfels.data.catalog import find
 
@@ -17,6 +17,8 @@ class Example(NamedTuple):
 def example(config: Config) -> Example:
     """What an example of this config's data looks like; a user's own data are read to find out."""
     if config.data.name == "file":
+        from pfels import datasets
+
         own = datasets.load(config.data.name, config.data.path)
         return Example(own.shape, own.classes)
     entry = find(config.data.name)
@@ -26,4 +28,5 @@ def example(config: Config) -> Example:
 def dimension(config: Config) -> int:
     """The number d of parameters of this config's network."""
     shape, classes = example(config)
-    return models.build(config.model.name, shape=shape, classes=classes, hidden=config.model.hidden).dimension
+    network = architectures.layers(config.model.name, shape=shape, classes=classes, hidden=config.model.hidden)
+    return architectures.dimension(network)

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pfels.comparison import spread
 from pfels.config import load_config
 from pfels.errors import InputError
+from pfels.spreads import spread
 from pfels.store import RunDirectory
-from pfels.studies import Study
+from pfels.studies import TUNING_SEEDS, Study
 from pfels.sweep import Point, Report, point_name, run_points
-
-# Learning rates are chosen on seeds of their own, so that no reported seed had a say in what is reported of it.
-TUNING_SEEDS = (1000, 1001)
 
 Watch = Callable[[Sequence[Point]], AbstractContextManager[Report]]
 

@@ -104,8 +104,8 @@ def _of_preset(
         )  # fmt: skip
         return
 
-    from pfels.assembly import link_system
     from pfels.foresight import foresee
+    from pfels.linking import link_system
     from pfels.shapes import dimension
 
     say("following every round's cohort and channel, without training …")

@@ -1,5 +1,6 @@
 """Runs of several seeds as one row: means, spreads, and the worst privacy figure among them."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -23,7 +23,7 @@ picture: setup
 	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
 test: setup
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2
 
 # Opens a report in a real Chromium. Debian's packages are installed where they are missing, which only root may do.
 test-browser: setup $(BROWSER)
@@ -42,7 +42,7 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/python benchmarks/local_training.py
+	$(BIN)/python benchmarks/bench.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,6 @@
 """Runs of several seeds as one row: means, spreads, and the worst privacy figure among them."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,8 @@ def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "accuracy": spread([run["accuracy"] for run in runs]),
         "loss": spread([run["loss"] for run in runs]),
         "energy": spread([run["energy"] for run in runs]),
-        "subcarriers": runs[0]["subcarriers"],
-        "airtime_s": runs[0]["airtime_s"],
+        "subcarriers": _common([run["subcarriers"] for run in runs]),
+        "airtime_s": _common([run["airtime_s"] for run in runs]),
         "privacy": max((run["privacy"] for run in runs), key=_severity),
     }
 
@@ -60,6 +61,11 @@ def group_by_settings(points: Sequence[Point], summaries: Sequence[Mapping[str, 
         settings = {key: value for key, value in point.settings.items() if key != "seed"}
         groups.setdefault(repr(settings), (settings, []))[1].append(summary)
     return [{"settings": settings, **aggregate(members)} for settings, members in groups.values()]
+
+
+def _common(values: Sequence[float]) -> float:
+    """The value of all runs, or their mean where a Poisson cohort makes them differ."""
+    return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
 def _severity(privacy: Mapping[str, Any]) -> float:

@@ -9,7 +9,7 @@ from pfels.cli.common import Json, print_json, say
 
 
 def command(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Run directories, or folders of them.")],
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Run directories, or folders of them.")],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Where the page goes; by default report.html in the directory."),

@@ -15,7 +15,7 @@ def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
         (
             name,
             spread(row["accuracy"], ".3f"),
-            f"{row['subcarriers']:,}",
+            f"{row['subcarriers']:,.0f}",
             scientific(row["energy"]),
             f"{row['airtime_s']:,.1f} s",
             _claim(row["privacy"]),

@@ -13,7 +13,7 @@ from pfels import shapes
 from pfels.channel import Reals, slots
 from pfels.config import Config, load_config
 from pfels.fading import Fading
-from pfels.foresight import Draws, SharedDraws, foresee
+from pfels.foresight import foresee
 from pfels.linking import link_system
 from pfels.paper import RATIOS, SCHEMES, Benchmark
 from pfels.planning import assumed_losses, budget, course_of
@@ -78,8 +78,7 @@ def deal(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, Any
     dealt = []
     for config in configs(benchmark, seeds, overrides):
         system = link_system(config, dimension=shapes.dimension(config))
-        fading = Fading.of(SharedDraws.of(system, Draws()), rounds=config.rounds)
-        dealt.append(Dealt(config, system, fading))
+        dealt.append(Dealt(config, system, Fading.of(system, rounds=config.rounds)))
     return dealt
 
 

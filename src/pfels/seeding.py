@@ -66,6 +66,8 @@ def scalars(
     million touches only the blocks it falls in.
     """
     numbers, offsets = np.empty(len(devices)), devices % BLOCK
+    if len(devices) and devices.max() < BLOCK:  # all in the first block, which is all there is of a thousand devices
+        return draw(generator(seed, purpose, round=round), int(offsets.max()) + 1)[offsets]
     blocks, block = np.unique(devices // BLOCK, return_inverse=True)
     for i, first in enumerate((blocks * BLOCK).tolist()):
         inside = np.flatnonzero(block == i)

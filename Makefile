@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench bench-peers clean
 
 setup: $(STAMP)
 
@@ -26,7 +26,17 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/python benchmarks/local_training.py
+	$(BIN)/python benchmarks/bench.py
+
+# The peers get an environment of their own: what they pin must not touch ours.
+bench-peers: setup .venv-peers/.installed
+	$(BIN)/python benchmarks/peers.py
+
+.venv-peers/.installed: constraints.txt
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet torch -c constraints.txt
+	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' -c constraints.txt
+	touch $@
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -40,7 +40,7 @@ class Descent:
     smoothness: float
     step: float
 
-    def cohort(self, theta: torch.Tensor, devices: list[int], orders: object, *, workers: int) -> Iterator[Any]:
+    def cohort(self, theta: torch.Tensor, devices: list[int], orders: object) -> Iterator[Any]:
         rows = (-self.step * self.smoothness * theta).repeat(len(devices), 1)
         yield LocalUpdates(slice(0, len(devices)), rows, np.zeros(len(devices)))
 

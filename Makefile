@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 BROWSER := .venv/.browser
 
-.PHONY: setup demo picture test test-browser lint bench clean
+.PHONY: setup demo picture test test-browser lint bench bench-peers clean
 
 setup: $(STAMP)
 
@@ -44,5 +44,15 @@ lint: setup
 bench: setup
 	$(BIN)/python benchmarks/bench.py
 
+# The peers get an environment of their own: what they pin must not touch ours.
+bench-peers: setup .venv-peers/.installed
+	$(BIN)/python benchmarks/peers.py
+
+.venv-peers/.installed: constraints.txt
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet torch -c constraints.txt
+	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' -c constraints.txt
+	touch $@
+
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,14 +3,12 @@
 python side.py pfels:SCHEME | plain | synthetic:DEVICES WORK DATA [COHORT]
 """
 
-import json
-import resource
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from turns import Turns
 from work import LEARNING_RATE, MOMENTUM, STEPS, WORKS, Work
 
 
@@ -46,26 +44,17 @@ def synthetic(devices: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Play rounds until there are no more lines."""
+    """Play rounds until there are no more turns."""
     kind, name, data, *cohort = sys.argv[1:]
-    work, began = WORKS[name], [time.perf_counter()]
-
-    def turn() -> None:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"seconds": time.perf_counter() - began[0], "peak_bytes": peak}), flush=True)
-        if not sys.stdin.readline():
-            raise SystemExit
-        began[0] = time.perf_counter()
-
+    work, turns = WORKS[name], Turns()
     side, _, what = kind.partition(":")
     if side == "plain":
         from plain_loop import rounds
 
-        played: Iterator[None] = rounds(work, Path(data), int(cohort[0]) if cohort else work.cohort)
-        for _ in played:
-            turn()
+        for _ in rounds(work, Path(data), int(cohort[0]) if cohort else work.cohort):
+            turns.next()
     else:
-        pfels_rounds(synthetic(int(what)) if side == "synthetic" else settings_of(work, what, Path(data)), turn)
+        pfels_rounds(synthetic(int(what)) if side == "synthetic" else settings_of(work, what, Path(data)), turns.next)
 
 
 if __name__ == "__main__":

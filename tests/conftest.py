@@ -1,6 +1,7 @@
 """What many tests share: small configs, and the real command in a real process."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,11 @@ from pfels.config import Config, load_config
 from pfels.schemes import SCHEMES
 
 SMALL = {"rounds": 6, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 3}
+
+
+def pytest_configure() -> None:
+    """A shell's background job ignores SIGINT, and so would the commands that the tests interrupt."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def small(**changes: Any) -> Config:

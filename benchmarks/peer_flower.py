@@ -1,0 +1,87 @@
+"""The same FedAvg work on Flower's simulation: a client app with the plain loop's training, and its own FedAvg.
+
+python peer_flower.py WORK DATA
+"""
+
+import logging
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+from flwr.simulation import run_simulation
+
+from plain_loop import model_for, train_device
+from turns import Turns
+from work import WORKS, cores, examples
+
+logging.disable(logging.INFO)
+
+client, server = ClientApp(), ServerApp()
+
+
+@cache
+def setting() -> tuple[Any, torch.nn.Module, torch.Tensor, torch.Tensor]:
+    """The work, a network and the data, once in each process."""
+    work = WORKS[os.environ["BENCH_WORK"]]
+    torch.set_num_threads(1)  # one client a core
+    return work, model_for(work), *examples(work, Path(os.environ["BENCH_DATA"]))
+
+
+@client.train()
+def train(message: Message, context: Context) -> Message:
+    """Train one device."""
+    _, model, x, y = setting()
+    device = int(context.node_config["partition-id"])
+    model.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    train_device(model, x[device], y[device])
+    arrays = ArrayRecord(model.state_dict())
+    metrics = MetricRecord({"num-examples": len(y[device])})
+    return Message(content=RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+
+@server.main()
+def serve(grid: Grid, context: Context) -> None:
+    """Rounds until there are no more turns."""
+    work, model, _, _ = setting()
+    turns = Turns()
+
+    def turn(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+        if server_round:  # round 0 is the model as it starts
+            turns.next()
+        return MetricRecord()
+
+    strategy = FedAvg(
+        fraction_train=work.cohort / work.devices,
+        fraction_evaluate=0.0,
+        min_train_nodes=work.cohort,
+        min_available_nodes=work.devices,
+    )
+    strategy.start(grid=grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10**6, evaluate_fn=turn)
+
+
+def main() -> None:
+    """Start the simulation with one client at a time on each core."""
+    os.environ["BENCH_WORK"], os.environ["BENCH_DATA"] = sys.argv[1:3]
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    import peer_flower  # by its name, under which the workers find it too
+
+    run_simulation(
+        server_app=peer_flower.server,
+        client_app=peer_flower.client,
+        num_supernodes=WORKS[sys.argv[1]].devices,
+        backend_config={
+            "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+            "init_args": {"num_cpus": cores(), "include_dashboard": False},
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""pfels, a plain loop, pfl and Flower on the very same FedAvg work, in turns. Table and JSON.
+
+python benchmarks/peers.py [--peers .venv-peers/bin/python] [--out runs/bench-peers.json] [mlp cnn]
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from contest import HERE, contest
+from work import WORKS, cores, write_data
+
+ROUNDS = {"mlp": 8, "cnn": 3}
+
+
+def bench(name: str, peers: Path, where: Path) -> dict[str, Any]:
+    """Median seconds a round of every side, and how many times pfels's that is."""
+    data = where / f"{name}.npz"
+    write_data(WORKS[name], data)
+    times = contest(
+        {
+            "pfels": [sys.executable, str(HERE / "side.py"), "pfels:fedavg", name, str(data)],
+            "plain": [sys.executable, str(HERE / "side.py"), "plain", name, str(data)],
+            "pfl": [str(peers), str(HERE / "peer_pfl.py"), name, str(data)],
+            "flower": [str(peers), str(HERE / "peer_flower.py"), name, str(data)],
+        },
+        rounds=ROUNDS[name],
+    )
+    data.unlink()
+    ours = times["pfels"].median
+    return {side: {"best": t.best, "seconds": t.median, "times_pfels": t.median / ours} for side, t in times.items()}
+
+
+def main() -> None:
+    """Measure what is asked for, print it, and write it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", choices=[*ROUNDS, []], default=list(ROUNDS))
+    parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"))
+    parser.add_argument("--out", type=Path, default=Path("runs/bench-peers.json"))
+    asked = parser.parse_args()
+    results: dict[str, Any] = {"cores": cores()}
+    print(f"{cores()} cores; seconds a round: median, best, and how many times pfels's")
+    with tempfile.TemporaryDirectory() as directory:
+        for name in asked.what:
+            results[name] = bench(name, asked.peers.absolute(), Path(directory))
+            for side, f in results[name].items():
+                print(f"{name:6} {side:7} {f['seconds']:10.4f} {f['best']:10.4f} {f['times_pfels']:8.1f}×")
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"figures: {asked.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -33,8 +33,10 @@ class Bench:
         by = one["mean"] - other["mean"]
         return self.claim(text, by, "accuracy", strictly=strictly, error=self.error(one, other))
 
-    def error(self, one: Spread, other: Spread) -> float:
-        """The standard error of the difference of two means."""
+    def error(self, one: Spread, other: Spread) -> float | None:
+        """The standard error of the difference of two means; one seed tells nothing of it."""
+        if self.seeds == 1:
+            return None
         return math.hypot(one["std"], other["std"]) / math.sqrt(self.seeds)
 
 

@@ -95,14 +95,14 @@ TARGETS = {
     "table-cifar10": Target(
         "table",
         (CIFAR10,),
-        "CIFAR-10: accuracy, subcarriers and energy at ε = 1.5",
-        "CIFAR-10: subcarriers and energy at ε = 1.5",
+        "CIFAR-10: accuracy, subcarriers and energy",
+        "CIFAR-10: subcarriers and energy",
     ),
     "table-femnist": Target(
         "table",
         (FEMNIST,),
-        "FEMNIST: accuracy, subcarriers and energy at ε = 2.0",
-        "FEMNIST: subcarriers and energy at ε = 2.0",
+        "FEMNIST: accuracy, subcarriers and energy",
+        "FEMNIST: subcarriers and energy",
     ),
     "fig-compression": Target(
         "compression",

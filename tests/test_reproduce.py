@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -33,6 +33,10 @@ def small_benchmark(benchmark: Benchmark = CIFAR10) -> Benchmark:
 @pytest.fixture
 def demo_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paper's benchmarks on the demo's link, so that nothing takes long."""
+    on_the_demo(monkeypatch)
+
+
+def on_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     cifar10, femnist = small_benchmark(), small_benchmark(FEMNIST)
     one = {CIFAR10.title: cifar10, FEMNIST.title: femnist}
     small = {
@@ -150,17 +154,25 @@ def test_changed_settings_are_not_held_against_the_printed_numbers(tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the trained targets share their runs."""
-    return tmp_path_factory.mktemp("trained")
+    """Where the table was trained, and the other targets find the runs they share with it."""
+    place = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        on_the_demo(patch)
+        train("table-cifar10", place)
+    return place
+
+
+def train(target: str, place: Path, rates: Sequence[float] = (0.05, 0.2)) -> dict[str, Any]:
+    return reproduce(
+        target, scale="laptop", preset="demo", out=place, seeds=[0, 1], overrides=TINY, learning_rates=rates
+    )
 
 
 @pytest.mark.usefixtures("demo_only")
 @pytest.mark.parametrize("target", ["table-cifar10", *FIGURES])
 def test_a_trained_target_comes_with_its_claims(trained: Path, target: str):
     rates = [0.2] if target in ("fig-compression", "fig-privacy") else [0.05, 0.2]
-    document = reproduce(
-        target, scale="laptop", preset="demo", out=trained, seeds=[0, 1], overrides=TINY, learning_rates=rates
-    )
+    document = train(target, trained, rates)
     rows = document.get("points") or list(document["schemes"].values())
     assert all(0 <= row["accuracy"]["mean"] <= 1 for row in rows)
     assert all(row["learning_rate"] in rates for row in rows)
@@ -175,18 +187,13 @@ def test_targets_share_their_runs_and_do_not_run_them_again(trained: Path):
     runs = {path: path.stat().st_mtime_ns for path in trained.glob("runs/*/*/summary.json")}
     assert runs
     for target in ("table-cifar10", "fig-energy"):
-        reproduce(
-            target, scale="laptop", preset="demo", out=trained, seeds=[0, 1], overrides=TINY, learning_rates=[0.05, 0.2]
-        )  # fmt: skip
+        train(target, trained)
     assert {path: path.stat().st_mtime_ns for path in trained.glob("runs/*/*/summary.json")} == runs
 
 
 @pytest.mark.usefixtures("demo_only")
 def test_the_learning_rate_is_the_best_of_the_tuning_seeds(trained: Path):
-    document = reproduce(
-        "table-cifar10", scale="laptop", preset="demo", out=trained, seeds=[0, 1], overrides=TINY,
-        learning_rates=[0.05, 0.2],
-    )  # fmt: skip
+    document = train("table-cifar10", trained)
     found: dict[tuple[str, float], list[float]] = {}
     for path in trained.glob("runs/*/*/summary.json"):
         summary = json.loads(path.read_text("utf-8"))

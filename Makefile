@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+BROWSER := .venv/.browser
 
-.PHONY: setup demo test lint bench bench-peers clean
+.PHONY: setup demo picture test test-browser lint bench bench-peers clean
 
 setup: $(STAMP)
 
@@ -16,9 +17,24 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/pfels compare demo --seeds 0,1,2 --jobs 2 --out runs/demo
+	@echo "report: $$($(BIN)/pfels report runs/demo)"
+
+picture: setup
+	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
 test: setup
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2
+
+# Opens a report in a real Chromium. Debian's packages are installed where they are missing, which only root may do.
+test-browser: setup $(BROWSER)
+	@{ command -v chromium && command -v chromedriver; } >/dev/null \
+	|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } \
+	|| { echo "test-browser: needs chromium and chromedriver: apt-get install chromium chromium-driver" >&2; exit 1; }
+	$(BIN)/python -m pytest -q tests/browser
+
+$(BROWSER): $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[browser]' -c constraints.txt
+	touch $(BROWSER)
 
 lint: setup
 	$(BIN)/ruff check .

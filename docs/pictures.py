@@ -14,7 +14,8 @@ import numpy as np
 STYLES = {
     "fedavg": ("#555555", ":", "o"),
     "dp-fedavg": ("#8c6d31", "-.", "v"),
-    "pfels": ("#c0392b", "-", "s"),
+    "pfels-plus": ("#7d3c98", "-", "P"),
+    "pfels": ("#c0392b", (0, (6, 1)), "s"),
     "wfl-pdp": ("#1f6fb4", "--", "^"),
     "wfl-p": ("#2c8a4b", (0, (3, 1, 1, 1)), "D"),
 }

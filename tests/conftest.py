@@ -1,6 +1,7 @@
 """What many tests share: small configs, and the real command in a real process."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,9 +16,20 @@ from pfels.schemes import SCHEMES
 SMALL = {"rounds": 6, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 3}
 
 
+def pytest_configure() -> None:
+    """A shell's background job ignores SIGINT, and so would the commands that the tests interrupt."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def small(**changes: Any) -> Config:
     """The demo cut down to a fraction of a second; keys are given with `__` for a dot."""
     return load_config("demo", SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data of the machine's own: a test must not depend on what was once downloaded there."""
+    monkeypatch.setenv("PFELS_DATA", str(tmp_path_factory.getbasetemp() / "no-data"))
 
 
 @pytest.fixture(params=list(SCHEMES))

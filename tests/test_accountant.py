@@ -195,11 +195,11 @@ def test_a_ledger_of_a_million_devices_stays_quick():
         RoundEvent(1.0, 1.0, devices, 1000, FIXED, tuple(generator.choice(devices, 1000, replace=False).tolist()), True)
         for _ in range(10)
     ]
-    start = time.perf_counter()
+    start = time.process_time()
     for one in rounds:
         ledger = ledger.after(one)
     ledger.distribution(delta=1e-6)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert ledger.participations.sum() == len(ids) + 10_000
 
 
@@ -341,17 +341,17 @@ def test_events_of_different_kinds_are_not_composed():
     [(0.05, 5000, 1e-3), (0.05, 5000, 1e-12), (1e-6, 10, 1e-3), (100.0, 20_000, 1e-6), (1.0, 10**7, 1e-3)],
 )
 def test_every_call_answers_within_ten_seconds(sampling: Sampling, z: float, rounds: int, delta: float):
-    start = time.perf_counter()
+    start = time.process_time()
     epsilon = outsider({z: rounds}, sampling, delta=delta)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert 0 <= epsilon < math.inf
 
 
 @pytest.mark.parametrize("sampling", list(Sampling))
 def test_thousands_of_different_noise_levels_are_priced_within_ten_seconds(sampling: Sampling):
-    start = time.perf_counter()
+    start = time.process_time()
     epsilon = outsider({0.05 * 1.001**i: 1 for i in range(5000)}, sampling)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert 0 < epsilon < math.inf
 
 

@@ -36,11 +36,11 @@ def test_calibration_inverts_accounting_against_the_server(epsilon: float, delta
 def test_calibration_inverts_accounting_against_an_outsider(
     sampling: Sampling, epsilon: float, delta: float, rounds: int
 ):
-    start = time.perf_counter()
+    start = time.process_time()
     found = calibrate(
         adversary=Adversary.OUTSIDER, epsilon=epsilon, delta=delta, rounds=rounds, **PAPER, sampling=sampling
     )
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     priced = outsider_loss({found.noise_multiplier: rounds}, **PAPER, sampling=sampling, delta=delta)
     assert priced == found.loss
     assert 0.99 * epsilon <= priced.epsilon <= epsilon

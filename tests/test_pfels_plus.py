@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from pfels import experiment
-from pfels.assembly import build, link_system
+from pfels.assembly import build
 from pfels.calibration import ration
 from pfels.config import load_config
 from pfels.errors import InputError
 from pfels.link import Tally
+from pfels.linking import link_system
 from pfels.power import serving_level
 from pfels.rehearsal import rehearse
 from pfels.schemes import load_scheme, pfels_plus
@@ -186,9 +187,7 @@ def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
     e.scheme.play(e.system, link, theta, 0, fresh)
     kept = e.system.rand_k(0)
     for device in link.sending.tolist():
-        (part,) = e.system.training.cohort(
-            theta, [device], lambda d: generator(0, Purpose.BATCHES, device=d), workers=1
-        )
+        (part,) = e.system.training.cohort(theta, [device], lambda d: generator(0, Purpose.BATCHES, device=d))
         update = part.updates[0]
         clipped = update * min(1.0, e.system.bound / float(update.norm()))
         dropped = torch.ones(len(theta), dtype=torch.bool)

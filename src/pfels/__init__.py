@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from pfels.comparison import compare
     from pfels.config import Config, load_config
     from pfels.experiment import Result, run
+    from pfels.planning import plan
 
 __version__ = version("pfels")
-__all__ = ["Config", "Result", "compare", "load_config", "run"]
+__all__ = ["Config", "Result", "compare", "load_config", "plan", "run"]
 
 _HOME = {
     "Config": "pfels.config",
@@ -23,6 +24,7 @@ _HOME = {
     "Result": "pfels.experiment",
     "run": "pfels.experiment",
     "compare": "pfels.comparison",
+    "plan": "pfels.planning",
 }
 
 

@@ -3,20 +3,19 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from pfels import datasets, models, partition
 from pfels.config import Config
 from pfels.engines import resolve
 from pfels.errors import InputError
+from pfels.linking import link_system
 from pfels.models import Network
 from pfels.partition import Federation
-from pfels.privacy import Adversary, Sampling
 from pfels.ranks import Ranks
-from pfels.schemes import POISSON_ONLY, Scheme, load_scheme
+from pfels.schemes import Scheme, load_scheme
 from pfels.seeding import Purpose, generator
 from pfels.synthetic import SyntheticFederation
-from pfels.system import Budget, GainLaw, SnrLaw, System
+from pfels.system import System
 from pfels.training import LocalTraining
 from pfels.workers import Crew
 
@@ -43,7 +42,7 @@ def build(
     """
     if config.run.device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
-    ranks = Ranks(device=torch.device(config.run.device)) if ranks is None else ranks
+    ranks = Ranks(device=config.run.device) if ranks is None else ranks
     model, training, federation = config.model, config.training, federate(config)
     network = models.build(model.name, shape=federation.shape, classes=federation.classes, hidden=model.hidden)
     local = LocalTraining(
@@ -71,35 +70,3 @@ def federate(config: Config) -> Federation:
         datasets.load(data.name, data.path), generator(config.seed, Purpose.PARTITION), kind=data.partition,
         devices=data.devices, per_device=data.per_device, alpha=data.alpha,
     )  # fmt: skip
-
-
-def link_system(
-    config: Config,
-    *,
-    dimension: int,
-    training: LocalTraining | None = None,
-    start: Tensor | None = None,
-    ranks: Ranks | None = None,
-) -> System:
-    """The system of a config; without `training`, the link alone, for which d is all one needs to know of the model."""
-    channel = config.channel
-    return System(
-        seed=config.seed,
-        devices=config.data.devices,
-        cohort_size=config.cohort.size,
-        sampling=Sampling("poisson" if config.scheme in POISSON_ONLY else config.cohort.sampling),
-        dimension=dimension,
-        ratio=config.compression.ratio,
-        bound=config.training.update_bound,
-        epsilon=config.privacy.epsilon,
-        delta=config.delta,
-        noise_std=channel.noise_std,
-        gain_law=GainLaw(channel.gain_mean, channel.gain_min, channel.gain_max),
-        snr_law=SnrLaw(channel.snr_min_db, channel.snr_max_db, channel.snr_scale),
-        budget=Budget(config.privacy.total_epsilon, Adversary(config.privacy.adversary), config.rounds),
-        mask=config.compression.kind,
-        error_feedback=config.compression.error_feedback,
-        start=start,
-        training=training,
-        ranks=Ranks() if ranks is None else ranks,
-    )

@@ -8,12 +8,11 @@ a device and constant within a round.
 import math
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pfels.cohort import Ids
 from pfels.seeding import Purpose, scalars
+from pfels.torch_later import Tensor, torch
 
 Gains = NDArray[np.complex128]
 Reals = NDArray[np.float64]

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pfels.footing import Footing, on_footing
 from pfels.schemes import SCHEMES
-from pfels.sweep import Point, Report, grid, run_points
+from pfels.spreads import spread
+from pfels.sweep import Point, Report, grid, point_name, run_points
 
 
 def compare(
@@ -17,12 +19,23 @@ def compare(
     overrides: Mapping[str, Any] | None = None,
     jobs: int = 1,
     out: str | Path = "runs/compare",
+    footing: Footing | None = None,
     report: Report = lambda index, done: None,
 ) -> dict[str, Any]:
-    """The paper's kind of table: `{"schemes": {name: {accuracy, energy, subcarriers, airtime_s, privacy, …}}}`."""
+    """The paper's kind of table: `{"schemes": {name: {accuracy, energy, subcarriers, airtime_s, privacy, …}}}`.
+
+    With a `footing`, every private scheme is brought to that budget for the whole training.
+    """
     points = grid(preset, {"scheme": schemes, "seed": seeds}, out=Path(out), overrides=overrides)
+    if footing is not None:
+        points = [_at(point, footing, Path(out)) for point in points]
     summaries = run_points(points, jobs=jobs, report=report)
     return {"schemes": {name: aggregate(s for s in summaries if s["scheme"] == name) for name in schemes}}
+
+
+def _at(point: Point, footing: Footing, out: Path) -> Point:
+    settings = {**point.settings, **footing.settings()}
+    return Point(settings, on_footing(point.config, footing), out / point_name(settings))
 
 
 def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -32,11 +45,11 @@ def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "seeds": [run["seed"] for run in runs],
         "rounds": runs[0]["rounds"],
         "dimension": runs[0]["dimension"],
-        "accuracy": _spread([run["accuracy"] for run in runs]),
-        "loss": _spread([run["loss"] for run in runs]),
-        "energy": _spread([run["energy"] for run in runs]),
-        "subcarriers": runs[0]["subcarriers"],
-        "airtime_s": runs[0]["airtime_s"],
+        "accuracy": spread([run["accuracy"] for run in runs]),
+        "loss": spread([run["loss"] for run in runs]),
+        "energy": spread([run["energy"] for run in runs]),
+        "subcarriers": _common([run["subcarriers"] for run in runs]),
+        "airtime_s": _common([run["airtime_s"] for run in runs]),
         "privacy": max((run["privacy"] for run in runs), key=_severity),
     }
 
@@ -50,12 +63,9 @@ def group_by_settings(points: Sequence[Point], summaries: Sequence[Mapping[str, 
     return [{"settings": settings, **aggregate(members)} for settings, members in groups.values()]
 
 
-def _spread(values: Sequence[float | None]) -> dict[str, float] | None:
-    """Mean and sample standard deviation; nothing where a run has no such figure."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}
+def _common(values: Sequence[float]) -> float:
+    """The value of all runs, or their mean where a Poisson cohort makes them differ."""
+    return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
 def _severity(privacy: Mapping[str, Any]) -> float:

@@ -14,6 +14,7 @@ from pfels.wording import explain, nearest, to_toml, unknown_key
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
 
 
 class _Table(BaseModel):
@@ -216,9 +217,8 @@ def validate(tree: Mapping[str, Any]) -> Config:
 
 def differing_keys(a: Config, b: Config) -> list[str]:
     """The keys in which two configs differ, leaving out those that cannot change a result."""
-    neutral = {"run.workers", "run.checkpoint_every"}
     left, right = a.flat(), b.flat()
-    return [key for key in {**left, **right} if key not in neutral and left.get(key) != right.get(key)]
+    return [key for key in {**left, **right} if key not in NEUTRAL_KEYS and left.get(key) != right.get(key)]
 
 
 def _read(preset_or_path: str | Path) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Real data as tensors."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ CIFAR_CENTRE, CIFAR_SPREAD = 0.5, 0.25
 class Examples:
     """Examples of shape (features,) or (channels, height, width) with int64 labels from 0, as they are stored.
 
-    Pixels stay bytes until they are asked for, a quarter of the memory: `take` and `batches` give float32, bytes
+    Pixels stay bytes until they are asked for, a quarter of the memory: `take` gives float32, bytes
     scaled to [0, 1] and then to (x − centre)/spread. The constants are fixed for a data set, the same on all devices.
     """
 
@@ -43,11 +42,6 @@ class Examples:
     def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The examples and labels of these rows, in the rows' own shape."""
         return self._floats(self.x[rows]), self.y[rows]
-
-    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All examples and labels in order, `size` at a time."""
-        for x, y in zip(torch.split(self.x, size), torch.split(self.y, size), strict=True):
-            yield self._floats(x), y
 
     def _floats(self, x: Tensor) -> Tensor:
         scaled = x.float().div_(255) if x.dtype == torch.uint8 else x

@@ -123,7 +123,7 @@ class _State:
         state = self.with_tensors(checkpoint.tensors, experiment.system.ranks.device)
         return replace(state, round=checkpoint.round, ledger=ledger, mark=checkpoint.mark)
 
-    def with_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> Self:
+    def with_tensors(self, tensors: Mapping[str, Tensor], device: str) -> Self:
         """The state with the model, the velocity and the devices' memory that a checkpoint holds."""
         ids = tensors["memory.ids"].tolist() if "memory" in tensors else []
         memory = {i: row.to(device) for i, row in zip(ids, tensors.get("memory", ()), strict=True)}

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import torch
-from torch import Tensor
-
 from pfels.accountant import ServerLedger, outsider_loss
 from pfels.link import Link, Tally
 from pfels.privacy_figures import claimed_figure, exact_figure
 from pfels.system import System
+from pfels.torch_later import Tensor, torch
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,17 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from pfels.channel import Gains, Reals
 from pfels.cohort import Ids
 from pfels.power import energy, expected_energy
 from pfels.privacy import RoundEvent
 from pfels.ranks import Ranks
-from pfels.training import LocalUpdates
+from pfels.torch_later import Tensor, torch
+
+if TYPE_CHECKING:
+    from pfels.training import LocalUpdates
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Tally:
     energies: list[float] = field(default_factory=list)
     silent: int = 0
 
-    def learned(self, part: LocalUpdates, finite: Tensor) -> None:
+    def learned(self, part: "LocalUpdates", finite: Tensor) -> None:
         """Note the losses of the devices whose training stayed finite, and count the others."""
         self.losses += part.losses[finite.cpu().numpy()].tolist()
         self.silent += int((~finite).sum())

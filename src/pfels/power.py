@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pfels.channel import Gains, Reals
 from pfels.errors import GuardError
+from pfels.torch_later import Tensor, torch
 from pfels.vectors import check_sensitivity, norms
 
 

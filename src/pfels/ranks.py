@@ -7,15 +7,11 @@ evaluates and prints.
 
 import atexit
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
-import safetensors.torch
-import torch
-import torch.distributed as dist
-from torch import Tensor
-
 from pfels.errors import RunError
+from pfels.torch_later import Tensor, torch
 
 
 @dataclass(frozen=True)
@@ -24,18 +20,19 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    device: str = "cpu"
 
     @classmethod
     def join(cls, device: str) -> Self:
         """The ranks of this run: those that torchrun started, or this process alone."""
+        dist = torch.distributed
         if not dist.is_torchelastic_launched():
-            return cls(device=torch.device(device))
+            return cls(device=device)
         if not dist.is_initialized():
             dist.init_process_group("gloo" if device == "cpu" else "nccl")
             atexit.register(dist.destroy_process_group)
         here = f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" else device
-        return cls(dist.get_rank(), dist.get_world_size(), torch.device(here))
+        return cls(dist.get_rank(), dist.get_world_size(), here)
 
     @property
     def leads(self) -> bool:
@@ -54,7 +51,7 @@ class Ranks:
     def total(self, part: Tensor) -> Tensor:
         """The sum of all ranks' tensors, in place."""
         if self.size > 1:
-            dist.all_reduce(part)
+            torch.distributed.all_reduce(part)
         return part
 
     def joined(self, part: list[float]) -> list[float]:
@@ -72,16 +69,16 @@ class Ranks:
         """Send all other ranks what they start from."""
         if self.size > 1:
             blob = torch.frombuffer(bytearray(start.to_bytes()), dtype=torch.uint8).to(self.device)
-            dist.broadcast(torch.tensor([len(blob)], device=self.device), src=0)
-            dist.broadcast(blob, src=0)
+            torch.distributed.broadcast(torch.tensor([len(blob)], device=self.device), src=0)
+            torch.distributed.broadcast(blob, src=0)
 
     def hear(self) -> "Start":
         """What the leading rank starts from."""
         size = torch.zeros(1, dtype=torch.int64, device=self.device)
         try:
-            dist.broadcast(size, src=0)
+            torch.distributed.broadcast(size, src=0)
             blob = torch.empty(int(size), dtype=torch.uint8, device=self.device)
-            dist.broadcast(blob, src=0)
+            torch.distributed.broadcast(blob, src=0)
         except RuntimeError:
             raise RunError("the leading process has ended before the run began; its own message says why") from None
         return Start.from_bytes(blob.cpu().numpy().tobytes())
@@ -98,11 +95,15 @@ class Start:
     def to_bytes(self) -> bytes:
         """In the format of a checkpoint, which nothing has to be unpickled from."""
         about = torch.tensor([self.round, *self.engine.encode()])
-        return safetensors.torch.save({"start": about, **self.tensors})
+        from safetensors.torch import save
+
+        return save({"start": about, **self.tensors})
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> Self:
         """What `to_bytes` made."""
-        tensors = safetensors.torch.load(blob)
+        from safetensors.torch import load
+
+        tensors = load(blob)
         done, *engine = tensors.pop("start").tolist()
         return cls(bytes(engine).decode(), done, tensors)

@@ -7,8 +7,10 @@ purpose form the key, the round and the device the upper half of the counter, so
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 BLOCK = 1024
@@ -32,9 +34,21 @@ class Purpose(IntEnum):
 
 def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:
     """The generator at one address of the seed tree."""
-    key = np.array([seed, purpose], dtype=np.uint64)
+    key: Any = _Key(np.array([seed, purpose], dtype=np.uint64))
     counter = np.array([0, 0, device, round], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=counter))
+    return np.random.Generator(np.random.Philox(key, counter=counter))
+
+
+class _Key(ISeedSequence):
+    """A Philox key that is handed over as it is. `Philox(key=…)` does the same at three times the cost: it asks the
+    operating system for randomness first, and then makes no use of it."""
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: object = np.uint64) -> NDArray[np.uint64]:
+        """The key."""
+        return self._words
 
 
 def scalars(

@@ -1,9 +1,9 @@
 """The shared rand-k index set ω, and the projection A and its transpose that it stands for (eq. (9))."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+from pfels.torch_later import Tensor, torch
 
 
 def kept_count(dimension: int, ratio: float) -> int:

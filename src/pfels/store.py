@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from pfels.config import Config, differing_keys, load_config
 from pfels.errors import InputError, RunError
+from pfels.torch_later import Tensor
 
 FORMAT = 1
 
@@ -115,7 +114,9 @@ class RunDirectory:
         text = json.dumps(about, sort_keys=True, allow_nan=False)
         # One key only: the format keeps several in no fixed order, and equal states must be equal files.
         metadata = {"pfels": f"{_digest(checkpoint.tensors, text)} {text}"}
-        blob = safetensors.torch.save(dict(checkpoint.tensors), metadata)
+        from safetensors.torch import save
+
+        blob = save(dict(checkpoint.tensors), metadata)
         with _writing(self.path):
             with open(self.path / "rounds.jsonl", "rb") as log:
                 os.fsync(log.fileno())

@@ -47,6 +47,26 @@ def grid(
     return points
 
 
+@dataclass(frozen=True)
+class Shard:
+    """The part of a grid that one of `count` jobs takes: every count-th point from the index-th on, counted from 1."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """The shard that `2/8` means."""
+        index, slash, count = text.partition("/")
+        if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+            raise InputError(f"--shard = {text!r}: must read i/n with 1 ≤ i ≤ n, such as 2/8")
+        return cls(int(index), int(count))
+
+    def of(self, points: Sequence[Point]) -> list[Point]:
+        """This shard's points. The shards of a grid share no point and leave none out."""
+        return list(points[self.index - 1 :: self.count])
+
+
 def point_name(settings: Mapping[str, Any]) -> str:
     """A directory name that reads like the settings: `scheme=pfels,seed=0`."""
     name = ",".join(f"{key}={value}" for key, value in settings.items())

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from pfels import channel, cohort, sparsify
 from pfels.channel import Gains, Reals
@@ -16,8 +14,11 @@ from pfels.link import Air, Link, Tally
 from pfels.privacy import Adversary, RoundEvent, Sampling, c2
 from pfels.ranks import Ranks
 from pfels.seeding import Purpose, generator
-from pfels.training import LocalTraining, LocalUpdates
+from pfels.torch_later import Tensor, torch
 from pfels.vectors import silence_non_finite
+
+if TYPE_CHECKING:
+    from pfels.training import LocalTraining, LocalUpdates
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class System:
     noise_std: float
     gain_law: GainLaw
     snr_law: SnrLaw
-    training: LocalTraining | None = None
+    training: "LocalTraining | None" = None
     budget: Budget | None = None
     start: Tensor | None = None
     mask: str = "rand-k"
@@ -142,7 +143,7 @@ class System:
         draw = generator(self.seed, Purpose.DEVICE_NOISE, round=t, device=device)
         return channel.receiver_noise(draw, width=self.dimension, std=std).to(self.ranks.device)
 
-    def local_updates(self, theta: Tensor, t: int, devices: Ids, tally: Tally) -> Iterator[LocalUpdates]:
+    def local_updates(self, theta: Tensor, t: int, devices: Ids, tally: Tally) -> "Iterator[LocalUpdates]":
         """What each device of this rank's share learns from θ in round t, in chunks in cohort order; a diverged
         device's update is zero."""
         assert self.training is not None, "this system simulates the link only"

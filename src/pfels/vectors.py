@@ -1,9 +1,7 @@
 """Parameters as one flat vector, norms, and clipping that is exact at the bound and safe at zero."""
 
-import torch
-from torch import Tensor
-
 from pfels.errors import GuardError
+from pfels.torch_later import Tensor, torch
 
 # Clipping aims this much below the bound, so that float32 rounding anywhere on the way to the receiver (a few
 # parts in 1e7) can never lift a transmission above its sensitivity.

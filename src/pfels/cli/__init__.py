@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from pfels.cli import compare, data, privacy, run, sweep
+from pfels.cli import compare, data, plan, privacy, report, reproduce, run, sweep
 from pfels.cli.common import say
 from pfels.errors import GuardError, InputError, RunError
 
@@ -25,6 +25,9 @@ Start with:  pfels compare demo --seeds 0,1,2 --jobs 2""",
 app.command("run")(run.command)
 app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
+app.command("plan")(plan.command)
+app.command("reproduce")(reproduce.command)
+app.command("report")(report.command)
 app.command("privacy")(privacy.command)
 app.add_typer(data.app, name="data")
 

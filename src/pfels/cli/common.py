@@ -16,6 +16,7 @@ from rich.table import Table
 
 from pfels.config import parse_override, presets
 from pfels.errors import InputError
+from pfels.privacy import Adversary, require_positive
 
 Preset = Annotated[str, typer.Argument(metavar="PRESET", help=f"A preset ({', '.join(presets())}) or a TOML file.")]
 Set = Annotated[
@@ -27,6 +28,10 @@ Set = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the run directories go.")]
 Seeds = Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs side by side. The results do not depend on it.")]
+TotalEpsilon = Annotated[
+    float | None, typer.Option(help="Bring every private scheme to this budget for the whole training.")
+]
+Against = Annotated[Adversary, typer.Option("--adversary", help="Against whom --total-epsilon must hold.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
 
 
@@ -44,7 +49,7 @@ def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str, notes: Sequence[str] = ()
 ) -> None:
     """A table on stdout, with notes below it."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, padding=0)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right")
     for row in rows:
@@ -59,6 +64,17 @@ def print_table(
 def overrides(pairs: Sequence[str] | None) -> dict[str, Any]:
     """The -s options as keys and values."""
     return dict(map(parse_override, pairs or []))
+
+
+def footing(total_epsilon: float | None, adversary: Adversary) -> Any:
+    """The common budget that was asked for, if one was."""
+    if total_epsilon is None:
+        return None
+    require_positive("--total-epsilon", total_epsilon)
+
+    from pfels.footing import Footing
+
+    return Footing(total_epsilon, adversary)
 
 
 def split_list(text: str, *, option: str) -> list[str]:

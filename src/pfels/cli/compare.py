@@ -6,12 +6,15 @@ from typing import Annotated
 import typer
 
 from pfels.cli.common import (
+    Against,
     Jobs,
     Json,
     Out,
     Preset,
     Seeds,
     Set,
+    TotalEpsilon,
+    footing,
     overrides,
     print_json,
     print_table,
@@ -23,6 +26,7 @@ from pfels.cli.common import (
 )
 from pfels.cli.tables import COMPARE_COLUMNS, compare_notes, compare_rows
 from pfels.config import load_config
+from pfels.privacy import Adversary
 from pfels.schemes import SCHEMES
 
 
@@ -33,6 +37,8 @@ def command(
     ] = None,
     seeds: Seeds = "0,1,2",
     jobs: Jobs = 1,
+    total_epsilon: TotalEpsilon = None,
+    adversary: Against = Adversary.SERVER,
     settings: Set = None,
     out: Out = None,
     json: Json = False,
@@ -44,6 +50,8 @@ def command(
     Examples:
 
         pfels compare demo --jobs 2
+
+        pfels compare demo --total-epsilon 8 --adversary server --schemes pfels,wfl-pdp,pfels-plus
 
         pfels compare demo --schemes pfels,wfl-pdp --seeds 0,1,2,3,4 -s privacy.epsilon=0.2
     """
@@ -59,7 +67,16 @@ def command(
     folder = out or Path("runs") / stem(preset)
     labels = [f"{name}, seed {seed}" for name in names for seed in numbers]
     with progress(labels, [config.rounds] * len(labels)) as report:
-        table = compare(preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder, report=report)
+        table = compare(
+            preset,
+            schemes=names,
+            seeds=numbers,
+            overrides=changed,
+            jobs=jobs,
+            out=folder,
+            report=report,
+            footing=footing(total_epsilon, adversary),
+        )
     if json:
         print_json(table)
     else:

@@ -106,8 +106,7 @@ def check(name: Name, json: Json = False) -> None:
     if not verdict.there:
         raise RunError(f"{name}: not in the cache {cache.home()}; run: pfels data get {name}")
     if verdict.faults:
-        faults = ", ".join(f"{file} {fault}" for file, fault in verdict.faults.items())
-        raise RunError(f"{name}: {faults}; run: pfels data get {name}")
+        raise RunError(f"{name}: {install.listed(verdict.faults)}; run: pfels data get {name}")
     if not json:
         place = install.place(find(name))
         print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else f"{name}: {place} is whole")

@@ -104,12 +104,14 @@ def _of_preset(
         )  # fmt: skip
         return
 
-    from pfels.assembly import build
-    from pfels.rehearsal import rehearse
+    from pfels.foresight import foresee
+    from pfels.linking import link_system
+    from pfels.shapes import dimension
 
     say("following every round's cohort and channel, without training …")
-    experiment = build(config)
-    report = rehearse(experiment).privacy(experiment.system)
+    system = link_system(config, dimension=dimension(config))
+    outlooks = foresee({config.scheme: system}, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    report = outlooks[config.scheme].ledger().privacy(system)
     who = f"{config.cohort.size} of {config.data.devices} devices"
     title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} a round"
     _show(report, title, json=json)

@@ -1,7 +1,9 @@
 """`pfels run`: one experiment."""
 
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +17,9 @@ def command(
     settings: Set = None,
     out: Out = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the unfinished run in the directory.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write scalars for TensorBoard into the run directory.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run one experiment, with live progress.
@@ -37,14 +42,23 @@ def command(
     from pfels.experiment import run  # not before the config is known to be right: PyTorch takes seconds to import
     from pfels.ranks import Ranks
     from pfels.sweep import point_name
+    from pfels.tensorboard import scalars
 
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
     path = out or Path("runs") / stem(preset) / point_name(label)
     if not Ranks.join(config.run.device).leads:
         run(config, path)
         return
-    with progress([point_name(label)], [config.rounds]) as report:
-        result = run(config, path, resume=resume, progress=lambda record: report(0, record["round"] + 1))
+    with ExitStack() as stack:
+        watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
+        report = stack.enter_context(progress([point_name(label)], [config.rounds]))
+
+        def done(record: Mapping[str, Any]) -> None:
+            report(0, record["round"] + 1)
+            if watch is not None:
+                watch(record)
+
+        result = run(config, path, resume=resume, progress=done)
     if json:
         print_json(result.summary)
     else:

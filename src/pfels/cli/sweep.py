@@ -32,21 +32,29 @@ def command(
     seeds: Seeds = "0",
     jobs: Jobs = 1,
     settings: Set = None,
+    shard: Annotated[
+        str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N parts of the grid.")
+    ] = None,
     out: Out = None,
     json: Json = False,
 ) -> None:
     """Run a grid of settings. Finished points are skipped, unfinished ones continued.
+
+    `--shard 2/8` takes the second of eight parts, for the jobs of a cluster's array. The parts share no point, so they
+    may run at once into one --out; the same sweep without --shard then reads them all.
 
     Examples:
 
         pfels sweep demo --grid compression.ratio=0.1,0.3,1.0 --seeds 0,1,2 --jobs 2
 
         pfels sweep demo --grid scheme=pfels,wfl-pdp --grid privacy.epsilon=0.1,0.5,2.0
+
+        pfels sweep demo --grid compression.ratio=0.1,0.3,1.0 --seeds 0,1,2 --shard 2/8 --out shared/sweep
     """
     from pfels.cli.tables import scientific, spread
     from pfels.comparison import group_by_settings
     from pfels.config import parse_value
-    from pfels.sweep import grid, point_name, run_points
+    from pfels.sweep import Shard, grid, point_name, run_points
 
     if not axes:
         raise InputError("--grid: needed at least once, such as --grid compression.ratio=0.1,0.3")
@@ -57,12 +65,16 @@ def command(
             raise InputError(f"--grid {axis}: must read key=v1,v2 (seeds go to --seeds)")
         table[key] = [parse_value(value) for value in split_list(values, option=f"--grid {key}")]
     folder = out or Path("runs") / f"{stem(preset)}-sweep"
-    points = grid(preset, {**table, "seed": seed_list(seeds)}, out=folder, overrides=overrides(settings))
+    part = None if shard is None else Shard.parse(shard)
+    everything = grid(preset, {**table, "seed": seed_list(seeds)}, out=folder, overrides=overrides(settings))
+    points = everything if part is None else part.of(everything)
     with progress([point_name(p.settings) for p in points], [p.config.rounds for p in points]) as report:
         summaries = run_points(points, jobs=jobs, report=report)
     groups = group_by_settings(points, summaries)
+    runs = f"{len(points)} of {len(everything)} runs"
     if json:
-        print_json({"points": groups})
+        about = {} if part is None else {"shard": {**vars(part), "runs": len(points), "of_runs": len(everything)}}
+        print_json({**about, "points": groups})
     else:
         rows = [
             (
@@ -72,5 +84,8 @@ def command(
             )
             for group in groups
         ]
-        print_table((*table, "accuracy", "energy"), rows, title=f"{stem(preset)}: {len(groups)} points")
+        title = f"{stem(preset)}: {len(groups)} points" + ("" if part is None else f" (shard {shard}: {runs})")
+        print_table((*table, "accuracy", "energy"), rows, title=title)
+    if part is not None:
+        say(f"shard {shard} alone: {runs}; the same sweep without --shard reads all that are done and runs the rest")
     say(f"run directories: {folder}")

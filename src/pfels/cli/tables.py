@@ -15,7 +15,7 @@ def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
         (
             name,
             spread(row["accuracy"], ".3f"),
-            f"{row['subcarriers']:,}",
+            f"{row['subcarriers']:,.0f}",
             scientific(row["energy"]),
             f"{row['airtime_s']:,.1f} s",
             _claim(row["privacy"]),
@@ -91,14 +91,14 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def scientific(figure: Mapping[str, float] | None) -> str:
+def scientific(figure: Mapping[str, float] | None, *, digits: int = 1) -> str:
     """Mean ± standard deviation of a large number, with one power of ten for both."""
     if figure is None:
         return "–"
     if figure["mean"] <= 0:
         return "0"
     power = math.floor(math.log10(figure["mean"]))
-    return f"({figure['mean'] / 10**power:.1f}±{figure['std'] / 10**power:.1f})e{power}"
+    return f"({figure['mean'] / 10**power:.{digits}f}±{figure['std'] / 10**power:.{digits}f})e{power}"
 
 
 def spread(figure: Mapping[str, float] | None, form: str) -> str:

@@ -25,17 +25,20 @@ NPM_SIZE = 138_940_914
 
 def read(folder: Path, names: Iterable[str]) -> tuple[Bytes, Bytes]:
     """The images (n, 3, 32, 32) and the labels of these files."""
-    batches = []
-    for name in names:
-        path = folder / name
-        batch = np.fromfile(path, np.uint8)
-        if len(batch) == 0 or len(batch) % RECORD:
-            raise InputError(f"{path}: {len(batch)} bytes; must be records of {RECORD}")
-        batches.append(batch.reshape(-1, RECORD))
-    y = np.concatenate([batch[:, 0] for batch in batches])
-    x = np.empty((len(y), RECORD - 1), np.uint8)
-    np.concatenate([batch[:, 1:] for batch in batches], out=x)
-    return x.reshape(-1, 3, 32, 32), y
+    sizes = []
+    paths = [folder / name for name in names]
+    for path in paths:
+        size = path.stat().st_size
+        if size == 0 or size % RECORD:
+            raise InputError(f"{path}: {size} bytes; must be records of {RECORD}")
+        sizes.append(size // RECORD)
+    x, y, first = np.empty((sum(sizes), 3, 32, 32), np.uint8), np.empty(sum(sizes), np.uint8), 0
+    for path, count in zip(paths, sizes, strict=True):  # a file at a time, so that memory never holds them twice
+        records = np.fromfile(path, np.uint8).reshape(count, RECORD)
+        y[first : first + count] = records[:, 0]
+        x[first : first + count] = records[:, 1:].reshape(count, 3, 32, 32)
+        first += count
+    return x, y
 
 
 def write(path: Path, x: Bytes, y: Bytes) -> None:

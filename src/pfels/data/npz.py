@@ -32,11 +32,10 @@ def read(path: Path) -> Mapping[str, Array]:
         raise InputError(f"{where}: not a readable .npz of plain arrays ({error})") from None
     for part in ("train", "test"):
         _check(where, part, arrays[f"x_{part}"], arrays[f"y_{part}"], arrays["x_train"])
-        arrays[f"x_{part}"] = _channels_first(arrays[f"x_{part}"])
     writers = arrays.get("writer_train")
     if writers is not None and writers.shape != arrays["y_train"].shape:
         raise InputError(f"{where}: writer_train has shape {writers.shape}; must be {arrays['y_train'].shape}")
-    return arrays
+    return arrays | {name: _channels_first(arrays[name]) for name in ("x_train", "x_test")}
 
 
 def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:

@@ -2,12 +2,10 @@
 
 import math
 
-import torch
-from torch import Tensor
-
 from pfels.link import Link, Tally
 from pfels.privacy import claimed_noise_multiplier
 from pfels.system import System
+from pfels.torch_later import Tensor, torch
 from pfels.vectors import check_sensitivity, clip
 
 

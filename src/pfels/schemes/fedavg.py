@@ -1,10 +1,8 @@
 """FedAvg: the mean of the cohort's updates over ideal links, with no clipping, no noise and no privacy (eq. (4))."""
 
-import torch
-from torch import Tensor
-
 from pfels.link import Link, Tally
 from pfels.system import System
+from pfels.torch_later import Tensor, torch
 
 
 def prepare(system: System, t: int) -> Link:

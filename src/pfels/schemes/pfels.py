@@ -3,13 +3,12 @@
 Line 16, θ ← θ + Δ̂, belongs to the experiment.
 """
 
-from torch import Tensor
-
 from pfels.channel import phase_correction, superpose
 from pfels.link import Air, Link, Tally
 from pfels.power import align, transmit
 from pfels.sparsify import lift, project
 from pfels.system import System
+from pfels.torch_later import Tensor
 from pfels.vectors import clip
 
 

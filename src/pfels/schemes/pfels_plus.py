@@ -6,11 +6,11 @@ training; a device whose channel cannot carry it stays silent; and a divisor tha
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
-from torch import Tensor
 
 from pfels.calibration import calibrate, ration
 from pfels.channel import gain_exceeds, phase_correction, snr_at, superpose
@@ -20,8 +20,11 @@ from pfels.power import carries, serving_level, transmit
 from pfels.privacy import Adversary, Sampling
 from pfels.sparsify import lift, project
 from pfels.system import Budget, System
-from pfels.training import LocalUpdates
+from pfels.torch_later import Tensor
 from pfels.vectors import clip
+
+if TYPE_CHECKING:
+    from pfels.training import LocalUpdates
 
 QUANTILES = (np.arange(256) + 0.5) / 256  # of the law of the power limits
 
@@ -144,7 +147,7 @@ def _able(system: System, level: Level, t: int) -> Ids:
     return cohort[carries(system.gains(t, cohort), system.powers(cohort), beta=level.beta, bound=level.bound)]
 
 
-def _with_memory(system: System, part: LocalUpdates, devices: Ids, tally: Tally) -> Tensor:
+def _with_memory(system: System, part: "LocalUpdates", devices: Ids, tally: Tally) -> Tensor:
     """Each update, clipped to ητC₁, with what its device held back in earlier rounds."""
     delta = clip(part.updates, bound=system.bound)
     if system.error_feedback:

@@ -2,12 +2,11 @@
 
 import math
 
-from torch import Tensor
-
 from pfels.channel import phase_correction, superpose
 from pfels.link import Air, Link, Tally
 from pfels.power import align, transmit
 from pfels.system import System
+from pfels.torch_later import Tensor
 from pfels.vectors import clip
 
 

@@ -1,0 +1,159 @@
+"""`pfels plan`: the link budget."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from pfels.cli.common import (
+    Against,
+    Json,
+    Preset,
+    Set,
+    TotalEpsilon,
+    footing,
+    number,
+    overrides,
+    print_json,
+    print_table,
+    split_list,
+    stem,
+)
+from pfels.privacy import Adversary
+
+
+def command(
+    preset: Preset = "demo",
+    settings: Set = None,
+    total_epsilon: TotalEpsilon = None,
+    adversary: Against = Adversary.SERVER,
+    schemes: Annotated[
+        str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")
+    ] = None,
+    smoothness: Annotated[
+        float | None, typer.Option(help="L of the convergence bound; by default the largest that it covers.")
+    ] = None,
+    gradient_variance: Annotated[
+        float | None, typer.Option(help="ζ², the variance of a stochastic gradient; C₁² by default.")
+    ] = None,
+    gamma_squared: Annotated[
+        float | None, typer.Option(help="γ² ≥ 1, by which devices' gradients differ; 1 by default.")
+    ] = None,
+    kappa_squared: Annotated[
+        float | None, typer.Option(help="κ² ≥ 0, by which they differ; by default 0 if IID, else C₁².")
+    ] = None,
+    initial_gap: Annotated[
+        float | None, typer.Option(help="f(θ⁰) − f_inf, the loss at the start; log(classes) by default.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what a training would use up, before anyone trains: levels, noise, privacy, energy, spectrum, the best k.
+
+    Everything is drawn as the run itself would draw it, and no data are needed.
+
+    Examples:
+
+        pfels plan demo
+
+        pfels plan demo -s compression.ratio=0.1 -s privacy.epsilon=0.2
+
+        pfels plan demo --total-epsilon 8 --adversary server
+
+        pfels plan demo --smoothness 0.5 --gradient-variance 0.1
+    """
+    from pfels.config import load_config
+    from pfels.schemes import SCHEMES
+
+    names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
+    changed = overrides(settings)
+    for name in names:
+        config = load_config(preset, {**changed, "scheme": name})
+    from pfels.planning import assumed_losses, plan
+
+    given = {
+        "smoothness": smoothness, "gradient_variance": gradient_variance, "gamma_squared": gamma_squared,
+        "kappa_squared": kappa_squared, "initial_gap": initial_gap,
+    }  # fmt: skip
+    losses = replace(assumed_losses(config), **{key: value for key, value in given.items() if value is not None})
+    planned = plan(config, schemes=names, losses=losses, footing=footing(total_epsilon, adversary))
+    if json:
+        print_json(planned)
+        return
+    title = (
+        f"{stem(preset)}: d = {planned['dimension']:,}, k = {planned['kept']:,}, {planned['rounds']} rounds, "
+        f"{planned['cohort']} of {planned['devices']} devices a round, seed {planned['seed']}"
+    )
+    columns = [_column(row) for row in planned["schemes"].values()]
+    rows = [(label, *[column[label] for column in columns]) for label in columns[0]]
+    print_table(("", *names), rows, title=title, notes=[*_notes(planned), *_theory(planned["theory"])])
+
+
+def _column(row: Mapping[str, Any]) -> dict[str, str]:
+    """One scheme's figures, by label."""
+    beta, privacy = row["beta"] or dict.fromkeys(("median", "min", "max")), row["privacy"]
+    limits = {name: f"{share:.0%}" for name, share in row["limits"].items()}
+    return {
+        "β, median": number(beta["median"]),
+        "β, least": number(beta["min"]),
+        "β, largest": number(beta["max"]),
+        "privacy-limited rounds": limits.get("privacy", "0%") if limits else "–",
+        "power-limited rounds": limits.get("power", "0%") if limits else "–",
+        "z, least": number(row["noise_multiplier_min"]),
+        "z, median": number(row["noise_multiplier_median"]),
+        "energy": number(row["energy"], ".2e"),
+        "energy, a round": number(row["energy_per_round"], ".2e"),
+        "subcarriers": number(row["subcarriers"], ".2e"),
+        "subcarriers, a round": number(row["subcarriers_per_round"], ".2e"),
+        "airtime": f"{row['airtime_s']:,.0f} s",
+        "ε claimed, a round": _epsilon(privacy["claimed"]),
+        "ε exact, a round": _epsilon(privacy["exact_per_round"]),
+        "ε server": _epsilon(privacy["server"]),
+        "ε outsider": _epsilon(privacy["outsider"]),
+    }
+
+
+def _epsilon(figure: Mapping[str, Any] | None) -> str:
+    if figure is None or figure["epsilon"] is None:
+        return "none"
+    return f"{figure['epsilon']:.3g}{'' if figure['valid'] else '*'}"
+
+
+def _notes(planned: Mapping[str, Any]) -> list[str]:
+    """What the figures mean, and against whom each ε is."""
+    figures = [row["privacy"] for row in planned["schemes"].values()]
+    neighbours = " or ".join(sorted({each["outsider"]["neighbours"] for each in figures}))
+    return [
+        "z: the noise multiplier, the channel's noise over β and the norm bound of an update.",
+        "Energy is in expectation, with every update at its norm bound; ideal links are given none.",
+        f"Every ε is at δ = {figures[0]['server']['delta']:g}. * marks what is not a guarantee (--json says why).",
+        "ε claimed: the paper's, against the server; neighbours: one device added or removed.",
+        "ε exact: the claim's own argument without approximations, for the least noisy round, against an outsider; "
+        "neighbours: one device added or removed.",
+        "ε server: the whole training, for the worst device of these very cohorts, against the server, which knows who "
+        "was drawn; neighbours: one device's data emptied.",
+        f"ε outsider: the whole training, against those who see only the models; {neighbours} neighbours. "
+        "There is none where the noise level tells who was drawn: then the server's figure holds.",
+    ]
+
+
+def _theory(theory: Mapping[str, Any]) -> list[str]:
+    assumed = theory["assumed"]
+    covered = "within" if theory["learning_rate_covered"] else "above"
+    lines = [
+        "",
+        f"Convergence of PFELS (Theorem 4), for L = {assumed['smoothness']:.3g}, "
+        f"ζ² = {assumed['gradient_variance']:.3g}, γ² = {assumed['gamma_squared']:.3g}, "
+        f"κ² = {assumed['kappa_squared']:.3g}, f(θ⁰) − f_inf = {assumed['initial_gap']:.3g}; "
+        f"η = {theory['learning_rate']:g} is {covered} its limit {theory['learning_rate_limit']:.3g}:",
+    ]
+    for name, bound in theory["bounds"].items():
+        here, best = bound["here"], bound["best"]
+        lines.append(
+            f"{name} bound at p = {here['ratio']:.3g}: optimisation {here['optimisation']:.3g} + compression "
+            f"{here['compression']:.3g} + privacy {here['privacy']:.3g} = {here['total']:.3g}; "
+            f"it prefers p = {best['ratio']:.3g}, which gives {best['total']:.3g}"
+        )
+    if not all(bound["best"]["proven"] and bound["here"]["proven"] for bound in theory["bounds"].values()):
+        lines.append("The theorem's proof does not reach below p = 2/3.")
+    return lines

@@ -1,0 +1,37 @@
+"""`pfels report`: runs as a page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfels.cli.common import Json, print_json, say
+
+
+def command(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Run directories, or folders of them.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where the page goes; by default report.html in the directory."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write one self-contained HTML page about finished and unfinished runs.
+
+    The page needs no network. Damaged runs are listed on it, and the rest is reported.
+
+    Examples:
+
+        pfels report runs/demo
+
+        pfels report runs/demo runs/demo-sweep --out both.html
+    """
+    from pfels.report import write_report
+
+    document = write_report(directories, out)
+    for each in document["damaged"]:
+        say(f"left out: {each['run']}: {each['reason']}")
+    if json:
+        print_json(document)
+    else:
+        print(document["report"])

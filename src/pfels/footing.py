@@ -1,0 +1,94 @@
+"""Every private scheme on one footing: the same budget for the whole training, certified against the same adversary."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from pfels import shapes
+from pfels.calibration import calibrate
+from pfels.config import Config, validate
+from pfels.gaussian import gaussian_mu
+from pfels.linking import link_system
+from pfels.privacy import Adversary, RoundEvent, claimed_epsilon
+from pfels.schemes import load_scheme
+from pfels.system import System
+
+SAFE = 1 + 1e-9  # the rounding of a running sum must not spend more than the budget
+UNLIMITED = 1e9  # a claim so large that power alone limits β
+
+
+@dataclass(frozen=True)
+class Footing:
+    """A budget for the whole training, and against whom it must hold."""
+
+    epsilon: float
+    adversary: Adversary
+
+    def settings(self) -> dict[str, Any]:
+        """The budget as config keys."""
+        return {"privacy.total_epsilon": self.epsilon, "privacy.adversary": self.adversary.value}
+
+
+def on_footing(config: Config, footing: Footing) -> Config:
+    """The config whose scheme meets the budget with no more noise than it needs.
+
+    pfels-plus is given the budget itself. The schemes with the paper's claim are given the claimed ε whose worst
+    device, over the very rounds that the run will draw, just meets it. Schemes without privacy stay as they are.
+    """
+    changed = footing.settings()
+    scheme = load_scheme(config.scheme)
+    first = scheme.prepare(_system(config, UNLIMITED), 0)
+    if first.claimed_epsilon is not None:
+        find = _noise_against_outsiders if _outsider_counts(first.event, footing) else _noise_against_server
+        z = find(config, footing)
+        changed["privacy.epsilon"] = claimed_epsilon(
+            noise_multiplier=z * SAFE, delta=config.delta, devices=config.data.devices, cohort=config.cohort.size
+        )
+    tree = config.model_dump(exclude_none=True)
+    for key, value in changed.items():
+        table, _, leaf = key.partition(".")
+        tree[table][leaf] = value
+    return validate(tree)
+
+
+def _system(config: Config, epsilon: float) -> System:
+    privacy = config.privacy.model_copy(update={"epsilon": epsilon})
+    return link_system(config.model_copy(update={"privacy": privacy}), dimension=shapes.dimension(config))
+
+
+def _outsider_counts(event: RoundEvent, footing: Footing) -> bool:
+    """Whether the scheme has a figure against an outsider; where it has none, the server's must meet the budget."""
+    return footing.adversary is Adversary.OUTSIDER and not event.cohort_dependent
+
+
+def _noise_against_outsiders(config: Config, footing: Footing) -> float:
+    system = _system(config, config.privacy.epsilon)
+    return calibrate(
+        adversary=Adversary.OUTSIDER, epsilon=footing.epsilon, delta=system.delta, rounds=config.rounds,
+        devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
+    ).noise_multiplier  # fmt: skip
+
+
+def _noise_against_server(config: Config, footing: Footing) -> float:
+    """The least noise multiplier of a round with which the worst device meets the budget against the server."""
+    system, scheme = _system(config, UNLIMITED), load_scheme(config.scheme)
+    events = [scheme.prepare(system, t).event for t in range(config.rounds)]
+    who = np.concatenate([np.array(event.participants, np.int64) for event in events])
+    sizes = [len(event.participants) for event in events]
+    # Over the air the power limits keep 1/z² of a round below this; on links of their own nothing but the claim does,
+    # and the server sees less noise on a single device than the sum has.
+    alone = (events[0].server_noise_multiplier / events[0].noise_multiplier) ** 2
+    by_power = np.repeat([event.noise_multiplier**-2 if alone == 1 else np.inf for event in events], sizes)
+    most = gaussian_mu(epsilon=footing.epsilon, delta=config.delta) ** 2
+
+    def excess(log_z: float) -> float:
+        parts = np.minimum(by_power, np.exp(-2 * log_z)) / alone
+        return float(np.bincount(who, parts).max() - most)
+
+    low, high = np.log(1e-6), np.log(1e9)
+    if excess(low) <= 0:  # the power limits alone meet the budget
+        return float(np.exp(low))
+    root = brentq(excess, low, high, xtol=1e-13)
+    return float(np.exp(root)) * (1 + 1e-12)

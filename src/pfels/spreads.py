@@ -1,0 +1,12 @@
+"""A figure over several seeds."""
+
+import statistics
+from collections.abc import Sequence
+
+
+def spread(values: Sequence[float | None]) -> dict[str, float] | None:
+    """Mean and sample standard deviation; nothing where a run has no such figure."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else 0.0}

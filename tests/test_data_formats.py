@@ -1,0 +1,257 @@
+"""Every format is read as its description says, refused where it is broken, and never held in memory twice."""
+
+import gzip
+import json
+import os
+import tracemalloc
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pfels import datasets
+from pfels.data import cifar10, idx, json_stream, leaf, packed
+from pfels.data.json_stream import JsonStream
+from pfels.errors import InputError
+from pfels.partition import split
+from pfels.seeding import Purpose, generator
+from tests.data_fixtures import (
+    LEAF_SAMPLE,
+    cifar_folder,
+    cifar_parts,
+    idx_blobs,
+    idx_folder,
+    images,
+    leaf_file,
+    needs_leaf,
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PFELS_DATA", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_fashion_is_read_from_idx_files_plain_or_zipped(tmp_path: Path, zipped: bool):
+    data = datasets.load("fashion", str(idx_folder(tmp_path / "idx", zipped=zipped)))
+    assert (len(data.train), len(data.test), data.shape, data.classes) == (40, 10, (1, 28, 28), 10)
+    assert torch.equal(data.train.x[:, 0], torch.from_numpy(images(40, 28, 28)))
+    assert data.train.y.tolist() == [i % 10 for i in range(40)]
+
+
+def test_idx_files_are_written_as_they_are_read(tmp_path: Path):
+    array = images(3, 4, 5)
+    idx.write(tmp_path / "a", array)
+    assert np.array_equal(idx.read(tmp_path, "a"), array)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-1], lambda b: b + b"x", lambda b: b[:3], lambda b: b"", lambda b: b[1:]]
+)
+def test_a_damaged_idx_file_is_refused(tmp_path: Path, damage):
+    folder = idx_folder(tmp_path / "idx", zipped=False)
+    name = "t10k-labels-idx1-ubyte"
+    (folder / name).write_bytes(damage(idx_blobs()[name]))
+    with pytest.raises(InputError, match="not a whole idx file"):
+        datasets.load("fashion", str(folder))
+    (folder / name).unlink()
+    (folder / f"{name}.gz").write_bytes(gzip.compress(b"x" * 1000)[:-9])
+    with pytest.raises(InputError, match="not a whole gzip file"):
+        datasets.load("fashion", str(folder))
+
+
+def test_cifar10_is_read_from_the_official_layout_or_the_folder_above_it(tmp_path: Path):
+    folder = cifar_folder(tmp_path / "cifar-10-batches-bin")
+    parts = cifar_parts()
+    for path in (folder, tmp_path):
+        data = datasets.load("cifar10", str(path))
+        assert (len(data.train), len(data.test), data.shape) == (20, 4, (3, 32, 32))
+        for i, name in enumerate(cifar10.TRAIN):
+            x, y = parts[name]
+            assert np.array_equal(data.train.x[4 * i : 4 * i + 4].permute(0, 2, 3, 1).numpy(), x)
+            assert data.train.y[4 * i : 4 * i + 4].tolist() == y.tolist()
+    (folder / "data_batch_2.bin").write_bytes(b"x" * 100)
+    with pytest.raises(InputError, match=r"data_batch_2\.bin: 100 bytes; must be records of 3073"):
+        datasets.load("cifar10", str(folder))
+
+
+def test_pixels_stay_bytes_until_asked_for_and_are_scaled_by_constants(tmp_path: Path):
+    data = datasets.load("cifar10", str(cifar_folder(tmp_path / "c")))
+    assert data.train.x.dtype == torch.uint8
+    expected = (data.train.x.double() / 255 - 0.5) / 0.25
+    taken, y = data.train.take(torch.tensor([[3, 1], [0, 3]]))
+    assert (taken.shape, y.shape, taken.dtype) == ((2, 2, 3, 32, 32), (2, 2), torch.float32)
+    assert torch.allclose(taken[0, 1].double(), expected[1], atol=1e-6)
+    assert torch.allclose(data.train.take(torch.arange(20))[0].double(), expected, atol=1e-6)
+
+
+@given(JSON, st.integers(1, 9))
+def test_a_stream_gives_what_the_whole_text_says_whatever_the_pieces(value, chunk: int):
+    text = json.dumps({"first": value, "inner": {"a": value, "b": [value]}, "last": 12345}, indent=1)
+    before = json_stream.CHUNK
+    json_stream.CHUNK = chunk
+    try:
+        stream, found = JsonStream(StringIO(text), name="t"), {}
+        for key in stream.members():
+            found[key] = {k: stream.value() for k in stream.members()} if key == "inner" else stream.value()
+    finally:
+        json_stream.CHUNK = before
+    assert found == json.loads(text)
+
+
+def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path):
+    whole = leaf_file(tmp_path / "whole.json", {"ann": 1}).read_text()
+    cut = tmp_path / "cut.json"
+    for length in [*range(0, 120), *range(120, len(whole) - 1, 97), len(whole) - 1]:
+        cut.write_text(whole[:length])
+        with pytest.raises(InputError, match="not whole JSON"):
+            list(leaf.users(cut))
+
+
+def test_broken_json_is_found_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = leaf_file(tmp_path / "a.json", {f"u{i}": 4 for i in range(40)})
+    path.write_text(path.read_text().replace('"u1": {', '"u1": }', 1))
+    monkeypatch.setattr(json_stream, "CHUNK", 2**14)
+
+    def read(stream: JsonStream) -> None:
+        for key in stream.members():
+            _ = [stream.value() for _ in stream.members()] if key == "user_data" else stream.value()
+
+    with open(path) as file:
+        stream = JsonStream(file, name="a")
+        with pytest.raises(InputError, match="not whole JSON"):
+            read(stream)
+    assert len(stream._text) < path.stat().st_size / 4
+
+
+def test_leaf_files_are_read_a_writer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(json_stream, "CHUNK", 2**16)
+    path = leaf_file(tmp_path / "a.json", {f"u{i}": 4 for i in range(100)})
+    tracemalloc.start()
+    count = sum(len(data["y"]) for _, data in leaf.users(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 400
+    assert peak < path.stat().st_size / 5
+
+
+@pytest.mark.parametrize("place", [(".",), ("all_data",), ("train", "test")])
+def test_a_leaf_directory_is_found_as_leaf_lays_it_out(tmp_path: Path, place: tuple[str, ...]):
+    for number, folder in enumerate(place):
+        leaf_file(tmp_path / "leaf" / folder / f"{number}.json", {"ann": 2, "bob": 3}, seed=number)
+    data = datasets.load("femnist", str(tmp_path / "leaf"))
+    assert len(data.train) == 5 * len(place)
+    assert np.bincount(data.writers).tolist() == [2 * len(place), 3 * len(place)]  # one writer, however many files
+    with pytest.raises(InputError, match="no such directory"):
+        datasets.load("femnist", str(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no"):
+        datasets.load("femnist", str(tmp_path / "empty"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"x": [[0.5] * 784], "y": [0]}, "not a multiple of 1/255"),
+        ({"x": [[2.0] * 784], "y": [0]}, "not a multiple of 1/255 in"),
+        ({"x": [[1.0] * 783], "y": [0]}, "x has shape"),
+        ({"x": [[1.0] * 784], "y": [62]}, "label is not a whole number from 0 to 61"),
+        ({"x": [[1.0] * 784], "y": [1.5]}, "label is not a whole number"),
+        ({"x": [[1.0] * 784]}, "must have x"),
+        ({"x": [["a"] * 784], "y": [0]}, "must have x"),
+    ],
+)
+def test_what_leaf_would_not_write_is_refused_and_named(tmp_path: Path, data, message: str):
+    path = tmp_path / "leaf" / "bad.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"users": ["ann"], "num_samples": [1], "user_data": {"ann": data}}))
+    with pytest.raises(InputError, match=rf"bad\.json: writer ann: .*{message}"):
+        datasets.load("femnist", str(path.parent))
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_a_conversion_is_made_once_and_again_when_the_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = leaf_file(tmp_path / "leaf" / "a.json", {"ann": 2})
+    assert len(datasets.load("femnist", str(path.parent)).train) == 2
+    with monkeypatch.context() as m:
+        m.setattr(leaf, "pack", lambda *_: pytest.fail("converted twice"))
+        datasets.load("femnist", str(path.parent))
+    leaf_file(path, {"ann": 3})
+    assert len(datasets.load("femnist", str(path.parent)).train) == 3
+    assert not (tmp_path / "cache" / ".work").exists()
+
+
+def test_a_cut_conversion_is_refused(tmp_path: Path):
+    path = leaf_file(tmp_path / "leaf" / "a.json", {"ann": 2})
+    place = leaf.converted(path.parent)
+    os.truncate(place / packed.IMAGES, 100)
+    with pytest.raises(InputError, match="missing or cut short"):
+        datasets.load("femnist", str(path.parent))
+
+
+@needs_leaf
+def test_the_leaf_sample_is_read_as_json_reads_it():
+    data = datasets.load("femnist", str(LEAF_SAMPLE))
+    assert (len(data.train), len(np.unique(data.writers)), data.shape, data.classes) == (1761, 28, (1, 28, 28), 62)
+    first = 0
+    for path in sorted(LEAF_SAMPLE.glob("*.json")):
+        content = json.loads(path.read_text())
+        for user, count in zip(content["users"], content["num_samples"], strict=True):
+            x, y = data.train.take(torch.arange(first, first + count))
+            expected = np.array(content["user_data"][user]["x"], np.float32).reshape(-1, 1, 28, 28)
+            assert np.allclose(x.numpy(), expected, atol=1e-7)
+            assert y.tolist() == content["user_data"][user]["y"]
+            assert len(set(data.writers[first : first + count])) == 1
+            first += count
+    assert first == 1761
+    assert float(data.train.take(torch.arange(100))[0].mean()) > 0.8  # the background is white
+
+
+@needs_leaf
+def test_each_femnist_device_is_a_writer_who_keeps_a_tenth_for_the_test():
+    data = datasets.load("femnist", str(LEAF_SAMPLE))
+
+    def devices(seed: int):
+        draw = generator(seed, Purpose.PARTITION)
+        return split(data, draw, kind="writer", devices=20, per_device=50, alpha=1.0)
+
+    federation, again, other = devices(0), devices(0), devices(1)
+    sizes = np.bincount(data.writers)
+    own = [int(data.writers[part[0]]) for part in federation.parts]
+    assert len(set(own)) == 20
+    assert all(set(data.writers[part]) == {writer} for part, writer in zip(federation.parts, own, strict=True))
+    assert [len(part) for part in federation.parts] == [sizes[w] - sizes[w] // 10 for w in own]
+    assert len(federation.test) == sum(sizes[w] // 10 for w in own)
+    everything = torch.cat([data.train.x[torch.from_numpy(np.concatenate(federation.parts))], federation.test.x])
+    whole = data.train.x[torch.from_numpy(np.flatnonzero(np.isin(data.writers, own)))]
+    assert sorted(map(bytes, everything.numpy())) == sorted(map(bytes, whole.numpy()))
+    assert all(np.array_equal(a, b) for a, b in zip(federation.parts, again.parts, strict=True))
+    assert own != [int(data.writers[part[0]]) for part in other.parts]
+
+
+def test_devices_too_small_to_keep_a_tenth_are_refused(tmp_path: Path):
+    path = leaf_file(tmp_path / "leaf" / "a.json", {"ann": 9, "bob": 5})
+    data = datasets.load("femnist", str(path.parent))
+    with pytest.raises(InputError, match="no device has the 10 examples"):
+        split(data, generator(0, Purpose.PARTITION), kind="writer", devices=2, per_device=None, alpha=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("cifar10", "get cifar10"), ("fashion", "get fashion"), ("femnist", "get femnist"),
+     ("mnist-writers", "get mnist-writers --from FILE")],
+)  # fmt: skip
+def test_data_that_are_not_at_hand_name_the_command_that_gets_them(name: str, command: str):
+    with pytest.raises(InputError, match=f'data.name = "{name}": not in the cache; run: pfels data {command}$'):
+        datasets.load(name)

@@ -1,0 +1,52 @@
+"""A common budget brings every private scheme to the same certified figure, and none above it."""
+
+import pytest
+
+from pfels.assembly import build
+from pfels.comparison import compare
+from pfels.footing import Footing, on_footing
+from pfels.planning import plan
+from pfels.privacy import Adversary
+from tests.conftest import SMALL, small
+
+PRIVATE = ["pfels", "wfl-pdp", "dp-fedavg", "pfels-plus"]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("epsilon", [0.5, 4.0, 30.0])
+def test_the_worst_device_just_meets_the_budget_against_the_server(name: str, epsilon: float):
+    planned = plan(small(rounds=60), schemes=[name], footing=Footing(epsilon, Adversary.SERVER))
+    spent = planned["schemes"][name]["privacy"]["server"]["epsilon"]
+    assert spent <= epsilon
+    if planned["schemes"][name]["limits"].get("power", 0) < 1:
+        assert spent > 0.9 * epsilon
+
+
+def test_against_an_outsider_the_servers_figure_counts_where_there_is_no_other():
+    planned = plan(small(rounds=60), schemes=PRIVATE, footing=Footing(2.0, Adversary.OUTSIDER))["schemes"]
+    for name in ("pfels", "wfl-pdp"):
+        assert 1.9 < planned[name]["privacy"]["server"]["epsilon"] <= 2
+    for name in ("dp-fedavg", "pfels-plus"):
+        assert 1.9 < planned[name]["privacy"]["outsider"]["epsilon"] <= 2
+
+
+@pytest.mark.parametrize("name", ["wfl-p", "fedavg"])
+def test_schemes_without_privacy_stay_as_they_are(name: str):
+    config = small(scheme=name)
+    moved = on_footing(config, Footing(1.0, Adversary.SERVER))
+    assert moved.privacy.epsilon == config.privacy.epsilon
+    assert build(moved).scheme is build(config).scheme
+
+
+def test_compare_runs_on_a_common_footing(tmp_path):
+    table = compare(
+        "demo", schemes=PRIVATE, seeds=[0, 1], overrides=SMALL, out=tmp_path, footing=Footing(3.0, Adversary.SERVER)
+    )
+    for row in table["schemes"].values():
+        assert 2.5 < row["privacy"]["server"]["epsilon"] <= 3.0
+
+
+def test_a_budget_must_be_positive(pfels):
+    done = pfels("compare", "demo", "--total-epsilon", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--total-epsilon = 0" in done.stderr

@@ -1,0 +1,281 @@
+"""The report: what it says of finished, unfinished and damaged runs, and that nothing in a run can break the page."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pfels.cli import main
+from pfels.errors import InputError
+from pfels.groups import studies, thinned
+from pfels.report import write_report
+from pfels.stored import find
+from tests.page import Page
+from tests.stored_runs import MARKUP, damage, finish, folder_of_runs
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
+    """The command in this process, to spare the tests PyTorch's import; gives exit code, stdout and stderr."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: str) -> tuple[Any, str, str]:
+        monkeypatch.setattr("sys.argv", ["pfels", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    monkeypatch.chdir(tmp_path)
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder_of_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def document(folder: Path) -> dict[str, Any]:
+    return write_report([folder])
+
+
+@pytest.fixture(scope="module")
+def page(document: dict[str, Any]) -> Page:
+    return Page(Path(document["report"]))
+
+
+def test_a_row_is_the_mean_and_spread_of_the_summaries_behind_it(folder: Path, document: dict[str, Any], page: Page):
+    accuracies = [
+        json.loads((folder / name / "summary.json").read_text())["accuracy"]
+        for name in ("scheme=wfl-pdp,seed=0", "scheme=wfl-pdp,seed=1")
+    ]
+    rows = {group["label"]: group["row"] for group in document["studies"][0]["groups"]}
+    assert rows["wfl-pdp"]["accuracy"] == {"mean": pytest.approx(np.mean(accuracies)), "std": pytest.approx(
+        np.std(accuracies, ddof=1))}  # fmt: skip
+    assert f"{np.mean(accuracies):.3f} ± {np.std(accuracies, ddof=1):.3f}" in page.text
+
+
+def test_an_unfinished_run_is_shown_as_one_with_what_it_has(document: dict[str, Any], page: Page):
+    unfinished = [group for group in document["studies"][0]["groups"] if not group["finished"]]
+    assert [(group["label"], group["rounds"]) for group in unfinished] == [("pfels, seed=2 (unfinished)", 4)]
+    assert "unfinished: 4 of 6 rounds" in page.text
+    assert any("cut-short" in command and "--resume" in command for command in _commands(document))
+    drawn = [trace for trace in page.figures["s1-train-loss"]["data"] if "unfinished" in trace.get("name", "")]
+    assert [len(trace["y"]) for trace in drawn] == [4]
+
+
+def test_a_run_that_has_only_begun_is_still_reported(tmp_path: Path):
+    path = finish(tmp_path / "run")
+    for name in ("summary.json", "checkpoint.safetensors", "rounds.jsonl"):
+        (path / name).unlink()
+    document = write_report([path])
+    assert document["unfinished"] == [str(path)]
+    assert "unfinished: 0 of 6 rounds" in Page(Path(document["report"])).text
+
+
+def test_a_damaged_run_is_named_with_its_reason_and_the_rest_is_reported(document: dict[str, Any], page: Page):
+    assert document["runs"] == 7
+    (damaged,) = document["damaged"]
+    assert damaged["run"].endswith("damaged")
+    assert "summary.json: not readable as JSON" in damaged["reason"]
+    assert damaged["run"] in page.text
+    assert damaged["reason"] in page.text
+
+
+def test_a_directory_name_that_is_markup_is_shown_as_text(page: Page):
+    assert MARKUP in page.text
+    assert len(page.scripts) == 3
+    assert MARKUP not in page.source
+
+
+def test_settings_that_are_markup_are_shown_as_text(folder: Path, tmp_path: Path):
+    evil = "</script><script>window.broken = 1</script>\u2028<!-- \\ ' \" &lt;"
+    good = folder / "scheme=pfels,seed=0"
+    toml = (good / "config.toml").read_text().replace('name = "digits"', f'name = "file"\npath = {json.dumps(evil)}')
+    path = damage(good, tmp_path / "run", "config.toml", toml.encode())
+    page = Page(Path(write_report([path])["report"]))
+    assert len(page.scripts) == 3
+    assert evil in "".join(page.seen)
+
+
+def test_a_name_that_is_not_unicode_is_still_reported(tmp_path: Path):
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9"))
+    (finish(path) / "checkpoint.safetensors").unlink()  # safetensors itself cannot open such a path
+    document = write_report([path], tmp_path / "out.html")
+    assert document["runs"] == 1
+    assert "caf�" in Page(tmp_path / "out.html").text
+
+
+def test_the_page_needs_nothing_from_outside(page: Page):
+    for tag, attributes in page.elements:
+        assert not {"src", "srcset", "data", "poster"} & attributes.keys(), tag
+        assert tag != "link"
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_only_the_scripts_of_the_page_may_run(page: Page):
+    (policy,) = (str(a["content"]) for a in page.attributes("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; ")
+    for script in page.scripts[1:]:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
+
+
+def test_headings_go_down_one_level_at_a_time_and_every_part_is_labelled(page: Page):
+    _check_structure(page)
+
+
+def _check_structure(page: Page) -> None:
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in page.elements:
+        assert (attributes.get("aria-labelledby") or ids[0]) in ids
+        assert (attributes.get("href") or f"#{ids[0]}")[1:] in ids
+    assert len(page.attributes("caption")) == len(page.attributes("table"))
+    assert all(header.get("scope") in ("col", "row") for header in page.attributes("th"))
+    plots = [attributes for attributes in page.attributes("div") if attributes.get("class") == "plot"]
+    assert {plot["data-figure"] for plot in plots} == page.figures.keys()
+    assert all(plot.get("aria-label") for plot in plots)
+    assert page.attributes("html") == [{"lang": "en"}]
+
+
+def test_every_figure_is_one_that_plotly_accepts(page: Page):
+    from plotly import graph_objects
+
+    for figure in page.figures.values():
+        graph_objects.Figure(data=figure["data"], layout=figure["layout"])
+
+
+def test_no_two_lines_are_told_apart_by_colour_alone(page: Page):
+    lines = [trace for trace in page.figures["s1-accuracy"]["data"] if not trace["meta"].get("band")]
+    shapes = {(trace["line"]["dash"], trace["marker"]["symbol"]) for trace in lines}
+    assert len(shapes) == len(lines) == 4
+
+
+def test_schemes_without_energy_are_left_off_the_energy_axis_and_named(page: Page):
+    lines = {trace["name"]: trace for trace in page.figures["s1-accuracy"]["data"] if "name" in trace}
+    assert "energy" in lines["pfels"]["meta"]["x"]
+    assert "energy" not in lines["fedavg"]["meta"]["x"]
+    assert "Not drawn against energy, because ideal links have no energy figure: fedavg." in page.text
+
+
+def test_without_any_energy_there_is_no_energy_axis(folder: Path, tmp_path: Path):
+    page = Page(Path(write_report([folder / "scheme=fedavg,seed=0"], tmp_path / "out.html")["report"]))
+    assert "There is no energy axis" in page.text
+    assert [a["value"] for a in page.attributes("input")] == ["rounds", "subcarriers"]
+
+
+def test_a_band_holds_the_line_and_every_seed(folder: Path):
+    (study,), _ = studies(find([folder])[0])
+    group = study.groups[0]
+    curve = group.curve("train_loss")
+    assert curve is not None
+    for run in group.runs:
+        assert np.all((curve.low <= run.columns["train_loss"]) & (run.columns["train_loss"] <= curve.high))
+    assert np.all((curve.low <= curve.mean) & (curve.mean <= curve.high))
+    assert curve.spent["energy"][-1] == pytest.approx(np.mean([run.summary["energy"] for run in group.runs]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 399, 400, 401, 5000])
+def test_long_series_are_thinned_to_their_limit_and_keep_both_ends(count: int):
+    at = thinned(count, most=400)
+    assert len(at) == len(set(at.tolist())) == min(count, 400)
+    assert (at[0], at[-1]) == (0, count - 1)
+
+
+def test_the_same_runs_give_the_same_page_to_the_byte(folder: Path, tmp_path: Path):
+    first, second = tmp_path / "a.html", tmp_path / "b.html"
+    write_report([folder], first)
+    write_report([folder, folder / "scheme=pfels,seed=0"], second)
+    assert first.read_bytes() == second.read_bytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_copy_of_a_run_is_counted_once_and_named(folder: Path, tmp_path: Path):
+    shutil.copytree(folder / "scheme=pfels,seed=0", tmp_path / "copy")
+    document = write_report([folder / "scheme=pfels,seed=0", tmp_path / "copy"], tmp_path / "out.html")
+    assert document["runs"] == 1
+    assert [copy["run"] for copy in document["copies"]] == [str(tmp_path / "copy")]
+
+
+def test_runs_on_other_data_or_networks_stand_in_a_table_of_their_own(folder: Path, tmp_path: Path):
+    other = finish(tmp_path / "other", model__hidden=4)
+    document = write_report([folder / "scheme=pfels,seed=0", other], tmp_path / "out.html")
+    assert [len(study["groups"]) for study in document["studies"]] == [1, 1]
+    _check_structure(Page(tmp_path / "out.html"))
+
+
+def test_a_full_grid_is_repeated_by_one_command_and_a_part_of_one_by_none(tmp_path: Path):
+    for scheme in ("pfels", "wfl-pdp"):
+        for ratio in (0.1, 0.5):
+            finish(tmp_path / f"{scheme},{ratio}", scheme=scheme, compression__ratio=ratio)
+    (study,) = write_report([tmp_path])["studies"]
+    assert study["command"].startswith("pfels sweep ")
+    assert "--grid compression.ratio=0.1,0.5" in study["command"]
+    assert [group["label"] for group in study["groups"]][:2] == ["pfels, ratio=0.1", "pfels, ratio=0.5"]
+    shutil.rmtree(tmp_path / "pfels,0.1")
+    assert write_report([tmp_path])["studies"][0]["command"] is None
+
+
+def test_the_printed_commands_repeat_the_runs_to_the_bit(here: Any, tmp_path: Path):
+    for scheme in ("pfels", "fedavg"):
+        finish(tmp_path / "it's" / scheme, scheme=scheme)
+    code, out, _ = here("report", "it's", "--json")
+    assert code == 0
+    (study,) = json.loads(out)["studies"]
+    for command in (study["command"], study["run_commands"][0]):
+        assert here(*shlex.split(command)[1:])[0] == 0
+    for again in (tmp_path / "again" / "scheme=pfels,seed=0", tmp_path / "it's" / "pfels-again"):
+        assert (again / "rounds.jsonl").read_bytes() == (tmp_path / "it's" / "pfels" / "rounds.jsonl").read_bytes()
+
+
+def test_the_command_prints_the_page_and_names_what_it_left_out(pfels: Any, folder: Path, tmp_path: Path):
+    done = pfels("report", str(folder), "--out", "deep/page.html")
+    assert (done.returncode, done.stdout) == (0, "deep/page.html\n")
+    assert re.fullmatch(r"left out: \S*damaged: summary.json: not readable as JSON .*\n", done.stderr)
+    assert (tmp_path / "deep" / "page.html").stat().st_size < 8e6
+
+
+@pytest.mark.parametrize("arguments", [["nowhere"], ["."], ["damaged"], ["good", "--out", "good"]])
+def test_nothing_to_report_is_one_line_and_exit_code_2(here: Any, folder: Path, tmp_path: Path, arguments: list[str]):
+    if arguments == ["damaged"]:
+        shutil.copytree(folder / "damaged", tmp_path / "damaged")
+    if arguments[0] == "good":
+        shutil.copytree(folder / "scheme=pfels,seed=0", tmp_path / "good")
+    code, out, err = here("report", *arguments)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: .+\n", err)
+    assert not list(tmp_path.rglob("report.html"))
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one_alone(folder: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_report([folder], tmp_path / "file" / "report.html")
+    assert (tmp_path / "file").read_text() == "here"
+
+
+def _commands(document: dict[str, Any]) -> list[str]:
+    return [command for study in document["studies"] for command in study["run_commands"]]
+
+
+def test_every_scheme_can_be_reported(scheme: str, tmp_path: Path):
+    document = write_report([finish(tmp_path / "run", scheme=scheme)])
+    _check_structure(Page(Path(document["report"])))

@@ -1,0 +1,315 @@
+"""The paper's tables and figures made again: numbers from the link's own simulation, claims put to the test."""
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pfels import claims, datasets, link_study, paper, shapes, trained_study
+from pfels.config import load_config, presets
+from pfels.errors import InputError
+from pfels.paper import CIFAR10, FEMNIST, SCHEMES, TARGETS, Benchmark
+from pfels.reproduce import reproduce
+from pfels.schemes import load_scheme
+from pfels.studies import epsilon_scale, settle
+
+FIGURES = ["fig-compression", "fig-privacy", "fig-training", "fig-energy"]
+TINY = {"rounds": 4, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 2}
+NEEDS_PRESETS = pytest.mark.skipif("cifar10" not in presets(), reason="the paper's presets are not here")
+
+
+def small_benchmark(benchmark: Benchmark = CIFAR10) -> Benchmark:
+    """The benchmark with the demo in the place of its preset."""
+    return replace(benchmark, preset="demo")
+
+
+@pytest.fixture
+def demo_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's benchmarks on the demo's link, so that nothing takes long."""
+    cifar10, femnist = small_benchmark(), small_benchmark(FEMNIST)
+    one = {CIFAR10.title: cifar10, FEMNIST.title: femnist}
+    small = {
+        name: replace(target, benchmarks=tuple(one[each.title] for each in target.benchmarks))
+        for name, target in TARGETS.items()
+    }
+    monkeypatch.setattr(paper, "TARGETS", small)
+
+
+def point(scheme: str, accuracy: float, **more: Any) -> dict[str, Any]:
+    return {"scheme": scheme, "accuracy": {"mean": accuracy, "std": 0.02}, **more}
+
+
+# the link alone
+
+
+@NEEDS_PRESETS
+@pytest.mark.parametrize(
+    ("target", "subcarriers", "energies"),
+    [
+        ("table-cifar10", (600, 2000, 2000), (2.55e11, 5.19e11, 3.70e11)),
+        ("table-femnist", (500, 1000, 1000), (1.90e11, 2.89e11, 2.22e11)),
+    ],
+)
+def test_the_tables_come_out_at_full_scale(
+    tmp_path: Path, target: str, subcarriers: tuple[int, ...], energies: tuple[float, ...]
+):
+    document = reproduce(target, out=tmp_path)
+    rows = document["schemes"]
+    assert tuple(rows[name]["subcarriers"] for name in SCHEMES) == subcarriers
+    for name, energy in zip(SCHEMES, energies, strict=True):
+        assert rows[name]["energy"]["mean"] == pytest.approx(energy, rel=0.06)
+        assert rows[name]["paper"]["energy"] == energy
+        assert rows[name]["accuracy"] is None
+    assert all(each["holds"] for each in document["claims"])
+
+
+@NEEDS_PRESETS
+def test_the_paper_s_networks_have_the_sizes_they_should():
+    assert shapes.dimension(load_config("cifar10")) == 9_750_922
+    assert shapes.dimension(load_config("femnist")) == 11_192_446
+
+
+@NEEDS_PRESETS
+@pytest.mark.parametrize("benchmark", [CIFAR10, FEMNIST], ids=lambda each: each.title)
+def test_the_presets_are_the_benchmarks(benchmark: Benchmark):
+    config = load_config(benchmark.preset)
+    assert config.compression.ratio == benchmark.ratio
+    assert config.privacy.epsilon == benchmark.epsilon
+    assert config.training.learning_rate in benchmark.learning_rates
+    assert config.rounds == benchmark.printed["wfl-p"].subcarriers
+
+
+def test_a_figure_s_levels_are_those_that_the_schemes_prepare():
+    (dealt,) = link_study.deal(small_benchmark(), [3], {"rounds": 25, "privacy.epsilon": 0.5})
+    for scheme in SCHEMES:
+        air = dealt.at(scheme=scheme, ratio=0.2, epsilon=0.3)
+        links = [load_scheme(scheme).prepare(air.system, t) for t in range(25)]
+        assert air.betas == pytest.approx([link.on_air.beta for link in links], rel=1e-12)
+        assert air.energies == pytest.approx([math.fsum(link.on_air.energy_bounds) for link in links], rel=1e-12)
+        assert air.width == links[0].subcarriers
+        assert air.noise_multipliers == pytest.approx([link.event.noise_multiplier for link in links], rel=1e-12)
+
+
+def test_a_figure_and_a_table_agree():
+    benchmark, changed = small_benchmark(), {"rounds": 25}
+    table = link_study.table(benchmark, [0, 1], changed)
+    curves = list(link_study.curves(benchmark, link_study.deal(benchmark, [0, 1], changed)))
+    for scheme in SCHEMES:
+        last = [p for p in curves if p["scheme"] == scheme][-1]
+        assert last["energy"]["mean"] == pytest.approx(table[scheme]["energy"]["mean"])
+        assert last["subcarriers"] == table[scheme]["subcarriers"]
+
+
+def test_the_server_learns_as_much_in_a_figure_as_in_a_table():
+    benchmark, changed = small_benchmark(), {"rounds": 25}
+    table = link_study.table(benchmark, [0], changed)
+    (dealt,) = link_study.deal(benchmark, [0], changed)
+    for scheme in SCHEMES:
+        figure = dealt.at(scheme=scheme).privacy
+        for kind in ("server", "exact_per_round"):
+            told = table[scheme]["privacy"][kind]
+            assert figure[kind]["epsilon"] == pytest.approx(told["epsilon"])
+            assert all(figure[kind][key] == told[key] for key in ("delta", "adversary", "neighbours"))
+
+
+@pytest.mark.usefixtures("demo_only")
+@pytest.mark.parametrize("target", FIGURES)
+def test_a_figure_of_the_link_leaves_its_points_and_pictures(tmp_path: Path, target: str):
+    document = reproduce(target, out=tmp_path, seeds=[0, 1], overrides={"rounds": 12}, command="the command")
+    stem = tmp_path / f"{target}-link"
+    assert {Path(file) for file in document["files"]} == {
+        stem.with_suffix(suffix) for suffix in (".json", ".csv", ".png", ".pdf")
+    }
+    written = json.loads(stem.with_suffix(".json").read_text("utf-8"))
+    assert written == document
+    assert written["command"] == "the command"
+    with open(stem.with_suffix(".csv"), encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(document["points"])
+    assert float(rows[0]["energy.mean"]) == document["points"][0]["energy"]["mean"]
+    assert stem.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
+    assert stem.with_suffix(".pdf").read_bytes()[:4] == b"%PDF"
+
+
+@pytest.mark.usefixtures("demo_only")
+def test_changed_settings_are_not_held_against_the_printed_numbers(tmp_path: Path):
+    document = reproduce("table-cifar10", out=tmp_path, seeds=[0], overrides={"rounds": 12})
+    assert not any("printed" in each["claim"] for each in document["claims"])
+    assert document["schemes"]["pfels"]["subcarriers"] == pytest.approx(0.3 * 12, abs=1e-3)
+
+
+# with training
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the trained targets share their runs."""
+    return tmp_path_factory.mktemp("trained")
+
+
+@pytest.mark.usefixtures("demo_only")
+@pytest.mark.parametrize("target", ["table-cifar10", *FIGURES])
+def test_a_trained_target_comes_with_its_claims(trained: Path, target: str):
+    rates = [0.2] if target in ("fig-compression", "fig-privacy") else [0.05, 0.2]
+    document = reproduce(
+        target, scale="laptop", preset="demo", out=trained, seeds=[0, 1], overrides=TINY, learning_rates=rates
+    )
+    rows = document.get("points") or list(document["schemes"].values())
+    assert all(0 <= row["accuracy"]["mean"] <= 1 for row in rows)
+    assert all(row["learning_rate"] in rates for row in rows)
+    assert document["claims"]
+    assert all({"claim", "holds", "by", "unit", "where"} <= set(each) for each in document["claims"])
+    assert "demo stands in for CIFAR-10" in document["notes"][0]
+    assert ("seeds 1000 and 1001" in document["notes"][0]) is (len(rates) > 1)
+
+
+@pytest.mark.usefixtures("demo_only")
+def test_targets_share_their_runs_and_do_not_run_them_again(trained: Path):
+    runs = {path: path.stat().st_mtime_ns for path in trained.glob("runs/*/*/summary.json")}
+    assert runs
+    for target in ("table-cifar10", "fig-energy"):
+        reproduce(
+            target, scale="laptop", preset="demo", out=trained, seeds=[0, 1], overrides=TINY, learning_rates=[0.05, 0.2]
+        )  # fmt: skip
+    assert {path: path.stat().st_mtime_ns for path in trained.glob("runs/*/*/summary.json")} == runs
+
+
+@pytest.mark.usefixtures("demo_only")
+def test_the_learning_rate_is_the_best_of_the_tuning_seeds(trained: Path):
+    document = reproduce(
+        "table-cifar10", scale="laptop", preset="demo", out=trained, seeds=[0, 1], overrides=TINY,
+        learning_rates=[0.05, 0.2],
+    )  # fmt: skip
+    found: dict[tuple[str, float], list[float]] = {}
+    for path in trained.glob("runs/*/*/summary.json"):
+        summary = json.loads(path.read_text("utf-8"))
+        config = load_config(path.parent / "config.toml")
+        same = config.compression.ratio == 0.3 and config.privacy.epsilon == document["schemes"]["pfels"]["epsilon"]
+        if same and config.seed >= 1000:
+            key = (config.scheme, config.training.learning_rate)
+            found.setdefault(key, []).append(summary["accuracy"])
+    for scheme, row in document["schemes"].items():
+        means = {rate: float(np.mean(found[scheme, rate])) for rate in (0.05, 0.2)}
+        assert means[row["learning_rate"]] == max(means.values())
+
+
+def test_wfl_p_is_trained_once_for_all_epsilons():
+    study = settle(small_benchmark(), scale="laptop", overrides={}, preset="demo")
+    chosen = trained_study.settings("privacy", study)
+    assert sum(each["scheme"] == "wfl-p" for each in chosen) == 1
+    assert sum(each["scheme"] == "pfels" for each in chosen) == len(CIFAR10.epsilons)
+
+
+# scaling
+
+
+def test_the_privacy_limit_keeps_its_place_at_another_size():
+    here, there = load_config("demo"), load_config("demo", {"model.hidden": 200, "rounds": 300})
+    scale = epsilon_scale(here, there)
+    assert scale == pytest.approx(math.sqrt(shapes.dimension(there) / shapes.dimension(here)), rel=1e-9)
+    shares = []
+    for config, epsilon in ((here, 0.5), (there, 0.5 * scale)):
+        benchmark = small_benchmark()
+        changed = {"model.hidden": config.model.hidden, "privacy.epsilon": epsilon, "rounds": 300}
+        (dealt,) = link_study.deal(benchmark, [0], changed)
+        air = dealt.at(scheme="wfl-pdp")
+        shares.append(float(np.mean(air.betas >= air.limit)))
+    assert shares[0] == shares[1]
+
+
+def test_a_scaled_epsilon_gives_way_to_the_user_s():
+    study = settle(small_benchmark(), scale="laptop", overrides={"privacy.epsilon": 0.7}, preset="demo")
+    assert study.epsilon(1.5) == 0.7
+    assert settle(small_benchmark(), scale="laptop", overrides={}, preset="demo").epsilon(1.5) == 1.5
+
+
+def test_what_is_not_at_hand_is_passed_over_and_named(monkeypatch: pytest.MonkeyPatch):
+    def nothing(name: str, path: str | None = None) -> None:
+        raise InputError("not in the cache")
+
+    monkeypatch.setattr(datasets, "load", nothing)
+    study = settle(replace(CIFAR10, preset="demo"), scale="laptop", overrides={})
+    assert study.preset == "demo"
+    assert "fashion are not at hand" in study.note
+
+
+# claims
+
+
+def test_an_inner_best_is_told_from_one_at_an_end():
+    bench = claims.Bench("here", 5)
+    inner = [point("pfels", a, ratio=p) for p, a in ((0.1, 0.5), (0.5, 0.7), (1.0, 0.6))]
+    outer = [point("pfels", a, ratio=p) for p, a in ((0.1, 0.8), (0.5, 0.7), (1.0, 0.6))]
+    (one,), (other,) = claims.of_compression(bench, inner), claims.of_compression(bench, outer)
+    assert one["holds"]
+    assert one["by"] == pytest.approx(0.1)
+    assert one["standard_error"] == pytest.approx(0.02 * math.sqrt(2 / 5))
+    assert not other["holds"]
+    assert other["by"] == pytest.approx(-0.1)
+
+
+def test_the_claims_about_epsilon_are_judged_at_their_worst():
+    def points(pfels: tuple[float, float], wfl_pdp: tuple[float, float]) -> list[dict[str, Any]]:
+        return [
+            point(scheme, a, printed_epsilon=e)
+            for scheme, accuracies in (("pfels", pfels), ("wfl-pdp", wfl_pdp), ("wfl-p", (0.7, 0.7)))
+            for e, a in zip((0.25, 2.5), accuracies, strict=True)
+        ]
+
+    bench = claims.Bench("here", 5)
+    assert all(each["holds"] for each in claims.of_privacy(bench, points((0.6, 0.8), (0.5, 0.7)), CIFAR10))
+    failed = [each for each in claims.of_privacy(bench, points((0.4, 0.69), (0.5, 0.6)), CIFAR10) if not each["holds"]]
+    assert [round(each["by"], 3) for each in failed] == [-0.1, -0.09, -0.01]
+
+
+# the command
+
+
+def test_reproduce_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess[str]]):
+    arguments = ["reproduce", "table-femnist", "--scale", "laptop", "--preset", "demo", "--learning-rates", "0.1"]
+    arguments += [part for key, value in TINY.items() for part in ("-s", f"{key}={value}")]
+    if "femnist" not in presets():
+        pytest.skip("the paper's presets are not here")
+    answer = pfels(*arguments, "--seeds", "0", "--json")
+    assert answer.returncode == 0, answer.stderr
+    document = json.loads(answer.stdout)
+    assert set(document["schemes"]) == set(SCHEMES)
+    assert document["command"].startswith("pfels reproduce table-femnist --scale laptop --preset demo")
+    told = pfels(*arguments, "--seeds", "0")
+    assert "the paper's" in told.stdout
+    assert "hold" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (["table-mnist"], "table-mnist"),
+        (["table-cifar10", "--scale", "desk"], "--scale"),
+        (["table-cifar10", "--preset", "demo"], "--preset"),
+        (["table-cifar10", "--learning-rates", "0.1"], "--learning-rates"),
+        (["fig-privacy", "--scale", "laptop", "--learning-rates", "0.1,x"], "--learning-rates"),
+        (["fig-privacy", "--scale", "laptop", "-s", "privacy.epsilon=1"], "privacy.epsilon"),
+        (["table-cifar10", "-s", "seed=1"], "--seeds"),
+        (["table-cifar10", "--seeds", "0,a"], "--seeds"),
+        (["table-cifar10", "--out", "/proc/nowhere"], "/proc/nowhere"),
+    ],
+)
+def test_wrong_input_ends_in_one_line_and_exit_code_two(
+    pfels: Callable[..., CompletedProcess[str]], arguments: list[str], culprit: str
+):
+    answer = pfels("reproduce", *arguments)
+    assert answer.returncode == 2, answer.stderr
+    assert culprit in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
+
+
+def test_tuning_seeds_are_not_reported(tmp_path: Path):
+    with pytest.raises(InputError, match="--seeds"):
+        reproduce("table-cifar10", scale="laptop", preset="demo", seeds=[1000], out=tmp_path, overrides=TINY)

@@ -1,0 +1,168 @@
+"""The convergence bounds: what their terms mean, which of the two a real training keeps, and the k they prefer."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pfels.config import load_config
+from pfels.errors import InputError
+from pfels.link import Tally
+from pfels.linking import link_system
+from pfels.power import align
+from pfels.schemes import load_scheme
+from pfels.system import System
+from pfels.theory import BOUNDS, Course, Losses, best_kept, corrected, largest_smoothness, learning_rate_limit, printed
+from pfels.training import LocalUpdates
+
+LOSSES = Losses(smoothness=0.1, gradient_variance=1.0, initial_gap=2.3)
+
+
+def course(**changes: Any) -> Course:
+    reach = np.random.default_rng(0).exponential(20.0, size=50)
+    base = Course(
+        learning_rate=0.05, local_steps=5, cohort=32, dimension=1000, noise_std=1.0, bound=0.25, privacy_limit=40.0,
+        reach=reach,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Local training on f(θ) = L‖θ‖²/2 for every device: one step of size ητ along the exact gradient."""
+
+    smoothness: float
+    step: float
+
+    def cohort(self, theta: torch.Tensor, devices: list[int], orders: object) -> Iterator[Any]:
+        rows = (-self.step * self.smoothness * theta).repeat(len(devices), 1)
+        yield LocalUpdates(slice(0, len(devices)), rows, np.zeros(len(devices)))
+
+
+def quadratic(*, ratio: float, smoothness: float, dimension: int = 40, cohort: int = 32) -> System:
+    """The simulator itself, with the network's training replaced by descent on a parabola."""
+    config = load_config(
+        "demo",
+        {"data.devices": 200, "cohort.size": cohort, "compression.ratio": ratio, "privacy.epsilon": 1e6,
+         "channel.gain_min": 0.05},
+    )  # fmt: skip
+    step = config.training.learning_rate * config.training.local_epochs
+    training: Any = Descent(smoothness, step)
+    return link_system(config, dimension=dimension, training=training)
+
+
+def lifted_noise(system: System, rounds: int) -> tuple[float, float]:
+    """The mean of β²‖Δ̂‖² over rounds in which every device sends zero, and its standard error."""
+    pfels, squares = load_scheme("pfels"), []
+    for t in range(rounds):
+        link = pfels.prepare(system, t)
+        estimate = pfels.play(system, link, torch.zeros(system.dimension), t, Tally())
+        squares.append(link.on_air.beta**2 * float(estimate.double().square().sum()))
+    return float(np.mean(squares)), float(np.std(squares)) / math.sqrt(rounds)
+
+
+def test_the_privacy_error_is_the_variance_of_the_lifted_noise_and_so_carries_r_squared():
+    system = quadratic(ratio=0.5, smoothness=1.0)
+    measured, error = lifted_noise(system, 400)
+    # One round with β = 1: 8/(ητ)·(L/2)·E‖Aᵀz/(rβ)‖² is the error that the descent lemma leaves.
+    one = course(cohort=32, dimension=system.dimension, privacy_limit=1.0, reach=np.array([1e9]))
+    noise = 4 * LOSSES.smoothness / (0.05 * 5)
+    assert corrected(LOSSES, one, kept=system.kept).privacy == pytest.approx(noise * measured, abs=5 * noise * error)
+    assert printed(LOSSES, one, kept=system.kept).privacy * 32 == pytest.approx(
+        corrected(LOSSES, one, kept=system.kept).privacy
+    )
+
+
+def test_a_parabola_keeps_the_corrected_bound_and_breaks_the_printed_one():
+    rounds, smoothness = 1500, 0.15
+    system, pfels = quadratic(ratio=1.0, smoothness=smoothness), load_scheme("pfels")
+    losses = Losses(smoothness=smoothness, gradient_variance=0.0, initial_gap=0.0)
+    theta, gradients, reach = torch.zeros(system.dimension), [], []
+    for t in range(rounds):
+        gradients.append(smoothness**2 * float(theta.double().square().sum()))
+        link = pfels.prepare(system, t)
+        reach.append(float(np.min(np.abs(link.on_air.gains) * np.sqrt(link.on_air.powers))))
+        theta = theta + pfels.play(system, link, theta, t, Tally())
+    plan = course(cohort=32, dimension=system.dimension, privacy_limit=math.inf, reach=np.array(reach))
+    assert plan.learning_rate <= learning_rate_limit(losses, local_steps=5, lost=0.0)
+    measured = float(np.mean(gradients))
+    assert measured <= corrected(losses, plan, kept=system.dimension).total
+    assert measured > printed(losses, plan, kept=system.dimension).total
+
+
+def test_sending_everything_leaves_no_compression_error():
+    for bound in BOUNDS.values():
+        assert bound(LOSSES, course(), kept=1000).compression == 0
+        assert bound(LOSSES, course(), kept=999).compression > 0
+
+
+def test_without_noise_there_is_no_privacy_error():
+    for bound in BOUNDS.values():
+        assert bound(LOSSES, course(noise_std=0.0), kept=300).privacy == 0
+
+
+def test_the_bounds_agree_on_a_cohort_of_one():
+    plan = course(cohort=1)
+    assert printed(LOSSES, plan, kept=300) == corrected(LOSSES, plan, kept=300)
+
+
+@pytest.mark.parametrize(("kept", "proven"), [(1000, True), (667, True), (666, False), (300, False)])
+def test_the_proof_reaches_down_to_two_thirds(kept: int, proven: bool):
+    assert corrected(LOSSES, course(), kept=kept).proven is proven
+
+
+def test_the_levels_are_those_of_power_control():
+    plan, rng = course(), np.random.default_rng(1)
+    gains, powers = rng.exponential(0.02, 8).astype(complex), rng.uniform(1e5, 1e6, 8)
+    one = replace(plan, reach=np.array([np.min(np.abs(gains) * np.sqrt(powers))]))
+    for kept in (1, 300, 1000):
+        level = align(gains, powers, bound=0.25, share=kept / 1000, privacy_limit=40.0)
+        assert one.betas(kept)[0] == pytest.approx(level.beta, rel=1e-15)
+
+
+@given(
+    smoothness=st.floats(1e-4, 10.0),
+    variance=st.floats(1e-3, 100.0),
+    limit=st.floats(1.0, 1e3),
+    dimension=st.integers(1, 300),
+    seed=st.integers(0, 99),
+)
+def test_the_best_k_is_no_worse_than_any_other(
+    smoothness: float, variance: float, limit: float, dimension: int, seed: int
+):
+    losses = Losses(smoothness=smoothness, gradient_variance=variance, initial_gap=1.0)
+    reach = np.random.default_rng(seed).exponential(20.0, size=20)
+    plan = course(dimension=dimension, privacy_limit=limit, reach=reach)
+    for bound in BOUNDS.values():
+        totals = [bound(losses, plan, kept=k).total for k in range(1, dimension + 1)]
+        assert totals[best_kept(bound, losses, plan) - 1] <= min(totals) * (1 + 1e-12)
+
+
+def test_where_power_alone_limits_the_best_share_is_where_both_errors_change_alike():
+    # The compression error is A(1 − p) and the privacy error Bp², so p = A/(2B); a reach that makes it 0.4 is found.
+    weak = course(dimension=100_000, privacy_limit=math.inf, reach=np.array([1.0]))
+    for bound in BOUNDS.values():
+        a, b = 1000 * (bound(LOSSES, weak, kept=99_900).compression), bound(LOSSES, weak, kept=100_000).privacy
+        plan = replace(weak, reach=np.array([math.sqrt(0.8 * b / a)]))
+        assert best_kept(bound, LOSSES, plan) == pytest.approx(40_000, abs=1)
+
+
+def test_the_largest_smoothness_is_where_the_learning_rate_condition_is_met_exactly():
+    largest = largest_smoothness(learning_rate=0.05, local_steps=5, gamma_squared=1.5)
+    losses = Losses(smoothness=largest, gradient_variance=1.0, gamma_squared=1.5, initial_gap=1.0)
+    assert learning_rate_limit(losses, local_steps=5, lost=1.0) == pytest.approx(0.05)
+    assert learning_rate_limit(losses, local_steps=5, lost=0.0) > 0.05
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"smoothness": 0.0}, {"gradient_variance": -1.0}, {"gamma_squared": 0.5}, {"initial_gap": math.inf}]
+)
+def test_losses_that_cannot_be_are_refused_by_name(wrong: dict[str, float]):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        replace(LOSSES, **wrong)

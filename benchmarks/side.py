@@ -1,6 +1,6 @@
 """One side of a comparison, in a process of its own: plays a round for every line it reads, and says how long it took.
 
-python side.py pfels:SCHEME | plain | synthetic:DEVICES WORK DATA [COHORT]
+python side.py pfels:SCHEME[:ENGINE] | plain | synthetic:DEVICES WORK DATA [COHORT]
 """
 
 import sys
@@ -20,10 +20,12 @@ def pfels_rounds(settings: dict[str, Any], turn: Callable[[], None]) -> None:
     pfels.run(config, progress=lambda record: turn())
 
 
-def settings_of(work: Work, scheme: str, data: Path) -> dict[str, Any]:
-    """The work as settings of pfels; what the demo leaves at its default is the paper's."""
+def settings_of(work: Work, how: str, data: Path) -> dict[str, Any]:
+    """The work as settings of pfels, by scheme and engine; what the demo leaves at its default is the paper's."""
+    scheme, _, engine = how.partition(":")
     return {
         "scheme": scheme,
+        "run.engine": engine or "auto",
         "data.name": "file",
         "data.path": str(data),
         "data.devices": work.devices,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from torch import Tensor
 
@@ -44,15 +45,18 @@ def descend(
     """Each device's mean loss over the steps that lead it down from its row, which is moved in place."""
     velocity = scratch.take(*rows.shape, like=rows)
     mark = scratch.mark
+    views = cache(lambda keep: stacked(rows, velocity, keep))
     loss_sum, steps = rows.new_zeros(len(rows)), rows.new_zeros(len(rows))
     for step, batch in enumerate(batches):
         keep = rule.momentum if step else 0.0
         if batch.active is not None:  # a device with no examples in this batch keeps its velocity as it is
-            decay = 1 - (1 - rule.momentum) * batch.active
-            velocity = velocity.mul_(decay.unsqueeze(1)) if step else velocity.zero_()
+            if step:
+                velocity.mul_(1 - (1 - rule.momentum) * batch.active.unsqueeze(1))
+            else:
+                velocity.zero_()
             keep = 1.0
         tape = Tape(scratch, keep=True)
-        logits = forward(stacked(rows, velocity, keep), batch, tape)
+        logits = forward(views(keep), batch, tape)
         # Devices do not interact, so the way back from all the losses holds every device's own gradient.
         losses, gradient = cross_entropy(logits, batch.of(labels), batch.weights)
         tape.back(gradient)

@@ -104,9 +104,12 @@ def main() -> None:
     """Measure what is asked for, print it, and write it as JSON."""
     everything = [*WORKS, "stages", "devices"]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[*everything, []], default=everything)
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"any of {', '.join(everything)}; all by default")
     parser.add_argument("--out", type=Path, default=Path("runs/bench.json"))
     asked = parser.parse_args()
+    what = asked.what or everything
+    if unknown := set(what) - set(everything):
+        parser.error(f"{', '.join(unknown)}: not one of {', '.join(everything)}")
     results: dict[str, Any] = {"cores": cores(), "torch": torch.__version__}
     print(
         f"{cores()} cores, {peak_flops() / 1e9:.0f} Gflop/s at products of large matrices, PyTorch {torch.__version__}"
@@ -114,14 +117,14 @@ def main() -> None:
     print("model  side     s (best)   s (median)  of peak  peak MB  plain/this")
     with tempfile.TemporaryDirectory() as directory:
         for name in WORKS:
-            if name in asked.what:
+            if name in what:
                 results[name] = bench_model(name, Path(directory))
                 show(name, results[name])
-    if "stages" in asked.what:
+    if "stages" in what:
         found = results["stages"] = bench_stages(results.get("vgg11"))
         share = f", {found['share_of_round']:.1%} of a VGG-11 round" if "share_of_round" in found else ""
         print(f"rand-k at 9,750,922 parameters: {found['seconds']:.2f} s for 32 devices{share}")
-    if "devices" in asked.what:
+    if "devices" in what:
         found = results["devices"] = bench_devices()
         print(f"a million devices: {found['times_as_long']:.2f} × a thousand, {found['more_mb']:+.0f} MB")
     asked.out.parent.mkdir(parents=True, exist_ok=True)

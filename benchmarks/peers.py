@@ -37,14 +37,14 @@ def bench(name: str, peers: Path, where: Path) -> dict[str, Any]:
 def main() -> None:
     """Measure what is asked for, print it, and write it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[*ROUNDS, []], default=list(ROUNDS))
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"any of {', '.join(ROUNDS)}; all by default")
     parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"))
     parser.add_argument("--out", type=Path, default=Path("runs/bench-peers.json"))
     asked = parser.parse_args()
     results: dict[str, Any] = {"cores": cores()}
     print(f"{cores()} cores; seconds a round: median, best, and how many times pfels's")
     with tempfile.TemporaryDirectory() as directory:
-        for name in asked.what:
+        for name in asked.what or ROUNDS:
             results[name] = bench(name, asked.peers.absolute(), Path(directory))
             for side, f in results[name].items():
                 print(f"{name:6} {side:7} {f['seconds']:10.4f} {f['best']:10.4f} {f['times_pfels']:8.1f}×")

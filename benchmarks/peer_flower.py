@@ -1,6 +1,9 @@
 """The same FedAvg work on Flower's simulation: a client app with the plain loop's training, and its own FedAvg.
 
-python peer_flower.py WORK DATA
+python peer_flower.py WORK DATA [--load-each-call]
+
+A client that keeps data and network from call to call is the fastest way to use it; `--load-each-call` measures one that
+opens its data set and builds its network whenever it is called.
 """
 
 import logging
@@ -37,6 +40,8 @@ def setting() -> tuple[Any, torch.nn.Module, torch.Tensor, torch.Tensor]:
 @client.train()
 def train(message: Message, context: Context) -> Message:
     """Train one device."""
+    if "BENCH_LOAD" in os.environ:
+        setting.cache_clear()
     _, model, x, y = setting()
     device = int(context.node_config["partition-id"])
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
@@ -69,6 +74,8 @@ def serve(grid: Grid, context: Context) -> None:
 def main() -> None:
     """Start the simulation with one client at a time on each core."""
     os.environ["BENCH_WORK"], os.environ["BENCH_DATA"] = sys.argv[1:3]
+    if "--load-each-call" in sys.argv:
+        os.environ["BENCH_LOAD"] = "1"
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     import peer_flower  # by its name, under which the workers find it too
 

@@ -26,6 +26,7 @@ def bench(name: str, peers: Path, where: Path) -> dict[str, Any]:
             "plain": [sys.executable, str(HERE / "side.py"), "plain", name, str(data)],
             "pfl": [str(peers), str(HERE / "peer_pfl.py"), name, str(data)],
             "flower": [str(peers), str(HERE / "peer_flower.py"), name, str(data)],
+            "flower, loading at each call": [str(peers), str(HERE / "peer_flower.py"), name, str(data), "--load-each-call"],
         },
         rounds=ROUNDS[name],
     )
@@ -47,7 +48,7 @@ def main() -> None:
         for name in asked.what or ROUNDS:
             results[name] = bench(name, asked.peers.absolute(), Path(directory))
             for side, f in results[name].items():
-                print(f"{name:6} {side:7} {f['seconds']:10.4f} {f['best']:10.4f} {f['times_pfels']:8.1f}×")
+                print(f"{name:6} {side:28} {f['seconds']:10.4f} {f['best']:10.4f} {f['times_pfels']:8.1f}×")
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps(results, indent=2) + "\n")
     print(f"figures: {asked.out}")

@@ -65,7 +65,7 @@ def mixture_epsilon(*, mu: Reals, log_weights: Reals, delta: float) -> float:
     """
 
     def excess(epsilon: float) -> float:
-        return float(special.logsumexp(log_weights + log_delta(epsilon=epsilon, mu=mu))) - math.log(delta)
+        return float(np.logaddexp.reduce(log_weights + log_delta(epsilon=epsilon, mu=mu))) - math.log(delta)
 
     if excess(0.0) <= 0:
         return 0.0

@@ -2,8 +2,8 @@
 
 python peer_flower.py WORK DATA [--load-each-call]
 
-A client that keeps data and network from call to call is the fastest way to use it; `--load-each-call` measures one that
-opens its data set and builds its network whenever it is called.
+A client that keeps data and network from call to call is the fastest way to use it; `--load-each-call` measures one
+that opens its data set and builds its network whenever it is called.
 """
 
 import logging

@@ -10,29 +10,34 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from contest import HERE, contest
+from contest import HERE, Times, contest
 from work import WORKS, cores, write_data
 
-ROUNDS = {"mlp": 8, "cnn": 3}
+ROUNDS = {"mlp": 20, "cnn": 3}
+LOADING = "flower, loading at each call"
 
 
 def bench(name: str, peers: Path, where: Path) -> dict[str, Any]:
-    """Median seconds a round of every side, and how many times pfels's that is."""
+    """Median seconds a round of every side, and how many times pfels's in the same contest that is."""
     data = where / f"{name}.npz"
     write_data(WORKS[name], data)
-    times = contest(
-        {
-            "pfels": [sys.executable, str(HERE / "side.py"), "pfels:fedavg", name, str(data)],
-            "plain": [sys.executable, str(HERE / "side.py"), "plain", name, str(data)],
-            "pfl": [str(peers), str(HERE / "peer_pfl.py"), name, str(data)],
-            "flower": [str(peers), str(HERE / "peer_flower.py"), name, str(data)],
-            "flower, loading at each call": [str(peers), str(HERE / "peer_flower.py"), name, str(data), "--load-each-call"],
-        },
-        rounds=ROUNDS[name],
-    )
+    ours = {"pfels": [sys.executable, str(HERE / "side.py"), "pfels:fedavg", name, str(data)]}
+    flower = [str(peers), str(HERE / "peer_flower.py"), name, str(data)]
+    others = {
+        "plain": [sys.executable, str(HERE / "side.py"), "plain", name, str(data)],
+        "pfl": [str(peers), str(HERE / "peer_pfl.py"), name, str(data)],
+        "flower": flower,
+    }
+    found = _beside(contest(ours | others, rounds=ROUNDS[name]))
+    # By itself, since two simulations of Flower's would disturb everybody even while they wait.
+    loading = _beside(contest(ours | {LOADING: [*flower, "--load-each-call"]}, rounds=ROUNDS[name]))
     data.unlink()
-    ours = times["pfels"].median
-    return {side: {"best": t.best, "seconds": t.median, "times_pfels": t.median / ours} for side, t in times.items()}
+    return found | {LOADING: loading[LOADING]}
+
+
+def _beside(times: dict[str, Times]) -> dict[str, Any]:
+    median = times["pfels"].median
+    return {side: {"best": t.best, "seconds": t.median, "times_pfels": t.median / median} for side, t in times.items()}
 
 
 def main() -> None:

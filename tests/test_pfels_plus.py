@@ -17,6 +17,7 @@ from pfels.link import Tally
 from pfels.linking import link_system
 from pfels.power import serving_level
 from pfels.rehearsal import rehearse
+from pfels.rounds import play as play_round
 from pfels.schemes import load_scheme, pfels_plus
 from pfels.seeding import Purpose, generator
 from pfels.sparsify import public_top_k
@@ -60,7 +61,7 @@ def test_realised_transmissions_stay_within_their_power_limit():
     theta = e.network.initial(generator(0, Purpose.MODEL))
     for t in range(20):
         link, tally = e.scheme.prepare(e.system, t), Tally()
-        e.scheme.play(e.system, link, theta, t, tally)
+        play_round(e.scheme, e.system, link, theta, tally)
         assert np.all(np.array(tally.energies) <= link.on_air.powers)
 
 
@@ -177,14 +178,14 @@ def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
     memory: dict[int, torch.Tensor] = {}
     for t in range(15):
         link, tally = e.scheme.prepare(e.system, t), Tally(memory=memory)
-        e.scheme.play(e.system, link, theta, t, tally)
+        play_round(e.scheme, e.system, link, theta, tally)
         assert set(tally.held_back) == set(link.cohort.tolist())
         bound = (link.on_air.beta * link.on_air.bound / np.abs(link.on_air.gains)) ** 2
         assert np.all(np.array(tally.energies) <= bound)
         memory |= tally.held_back
     fresh = Tally()
     link = e.scheme.prepare(e.system, 0)
-    e.scheme.play(e.system, link, theta, 0, fresh)
+    play_round(e.scheme, e.system, link, theta, fresh)
     kept = e.system.rand_k(0)
     for device in link.sending.tolist():
         (part,) = e.system.training.cohort(theta, [device], lambda d: generator(0, Purpose.BATCHES, device=d))
@@ -205,9 +206,9 @@ def test_with_p_one_no_fading_limit_and_no_noise_it_is_fedavg_with_poisson_sampl
     level = pfels_plus.public_level(e.system)
     assert level.carried == pytest.approx(1.0, abs=1e-6)
     link = e.scheme.prepare(e.system, 1)
-    estimate = e.scheme.play(e.system, link, theta, 1, Tally())
+    estimate = play_round(e.scheme, e.system, link, theta, Tally())
     fedavg = load_scheme("fedavg")
-    mean = fedavg.play(e.system, fedavg.prepare(e.system, 1), theta, 1, Tally())
+    mean = play_round(fedavg, e.system, fedavg.prepare(e.system, 1), theta, Tally())
     noise = level.noise_multiplier * level.bound / 8
     assert float((estimate - mean).abs().max()) < 6 * noise + 1e-6
     assert noise < 0.01 * float(mean.norm())
@@ -242,7 +243,7 @@ def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
     e = build(small(scheme=scheme, rounds=2))
     steps, theta, velocity = [], start, torch.zeros_like(start)
     for t in range(2):
-        steps.append(e.scheme.play(e.system, e.scheme.prepare(e.system, t), theta, t, Tally()))
+        steps.append(play_round(e.scheme, e.system, e.scheme.prepare(e.system, t), theta, Tally()))
         velocity = 0.9 * velocity + steps[-1]
         theta = theta + velocity
     heavy = experiment.run(small(scheme=scheme, rounds=2, server__momentum=0.9)).parameters

@@ -11,6 +11,7 @@ from pfels import experiment
 from pfels.assembly import Experiment, build
 from pfels.errors import GuardError
 from pfels.link import Tally
+from pfels.rounds import play as play_round
 from pfels.schemes import SCHEMES, load_scheme
 from pfels.seeding import Purpose, generator
 from tests.conftest import small
@@ -46,7 +47,7 @@ ON_AIR = ["pfels", "wfl-p", "wfl-pdp", "pfels-plus"]
 def play(e: Experiment, t: int = 0) -> tuple[torch.Tensor, Tally]:
     tally = Tally()
     theta = e.network.initial(generator(e.config.seed, Purpose.MODEL))
-    return e.scheme.play(e.system, e.scheme.prepare(e.system, t), theta, t, tally), tally
+    return play_round(e.scheme, e.system, e.scheme.prepare(e.system, t), theta, tally), tally
 
 
 def as_scheme(e: Experiment, name: str) -> Experiment:

@@ -16,6 +16,7 @@ from pfels.errors import InputError
 from pfels.link import Tally
 from pfels.linking import link_system
 from pfels.power import align
+from pfels.rounds import play as play_round
 from pfels.schemes import load_scheme
 from pfels.system import System
 from pfels.theory import BOUNDS, Course, Losses, best_kept, corrected, largest_smoothness, learning_rate_limit, printed
@@ -62,7 +63,7 @@ def lifted_noise(system: System, rounds: int) -> tuple[float, float]:
     pfels, squares = load_scheme("pfels"), []
     for t in range(rounds):
         link = pfels.prepare(system, t)
-        estimate = pfels.play(system, link, torch.zeros(system.dimension), t, Tally())
+        estimate = play_round(pfels, system, link, torch.zeros(system.dimension), Tally())
         squares.append(link.on_air.beta**2 * float(estimate.double().square().sum()))
     return float(np.mean(squares)), float(np.std(squares)) / math.sqrt(rounds)
 
@@ -88,7 +89,7 @@ def test_a_parabola_keeps_the_corrected_bound_and_breaks_the_printed_one():
         gradients.append(smoothness**2 * float(theta.double().square().sum()))
         link = pfels.prepare(system, t)
         reach.append(float(np.min(np.abs(link.on_air.gains) * np.sqrt(link.on_air.powers))))
-        theta = theta + pfels.play(system, link, theta, t, Tally())
+        theta = theta + play_round(pfels, system, link, theta, Tally())
     plan = course(cohort=32, dimension=system.dimension, privacy_limit=math.inf, reach=np.array(reach))
     assert plan.learning_rate <= learning_rate_limit(losses, local_steps=5, lost=0.0)
     measured = float(np.mean(gradients))

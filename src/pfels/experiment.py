@@ -17,14 +17,18 @@ from pfels.channel import slots
 from pfels.config import Config
 from pfels.errors import InputError
 from pfels.ledger import Ledger
-from pfels.link import Tally
+from pfels.link import Link, Tally
 from pfels.ranks import Ranks, Start
+from pfels.rounds import play
+from pfels.schemes import Scheme
 from pfels.seeding import Purpose, generator
 from pfels.store import Checkpoint, LogMark, RunDirectory, check
+from pfels.system import System
 from pfels.training import evaluate
 from pfels.workers import one_thread_each
 
 Progress = Callable[[Mapping[str, Any]], None]
+Uplink = Callable[[Scheme, System, Link, Tensor, Tally], Tensor]  # how a round is played, as `rounds.play` does
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,20 @@ def run(
     resume: bool = False,
     workers: int | None = None,
     progress: Progress = lambda record: None,
+    uplink: Uplink = play,
 ) -> Result:
     """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
 
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last whole round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
-    work on the one run; only the leading one touches `out`, and the others' results hold the model alone.
+    work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `uplink`
+    carries a round out; by default all devices are simulated here.
     """
     ranks = Ranks.join(config.run.device)
     with one_thread_each():
         if not ranks.leads:
             return _follow(config, ranks, workers)
-        return _lead(config, out, ranks, resume=resume, workers=workers, progress=progress)
+        return _lead(config, out, ranks, resume=resume, workers=workers, progress=progress, uplink=uplink)
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
@@ -65,17 +71,24 @@ def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
     if start.tensors:
         state = replace(state.with_tensors(start.tensors, ranks.device), round=start.round)
     while state.round < config.rounds:
-        state, _ = _round(experiment, state)
+        state, _ = _round(experiment, state, play)
     return Result({}, [], state.theta.cpu())
 
 
 def _lead(
-    config: Config, out: str | Path | None, ranks: Ranks, *, resume: bool, workers: int | None, progress: Progress
+    config: Config,
+    out: str | Path | None,
+    ranks: Ranks,
+    *,
+    resume: bool,
+    workers: int | None,
+    progress: Progress,
+    uplink: Uplink,
 ) -> Result:
     if out is None:
         experiment = build(config, workers=workers, ranks=ranks)
         ranks.tell(Start(experiment.training.engine, 0, {}))
-        return _play(experiment, None, None, progress)
+        return _play(experiment, None, None, progress, uplink)
     directory = RunDirectory(Path(out), config)
     if check(directory.path, config) and (summary := directory.summary) is not None:
         checkpoint = directory.checkpoint()
@@ -87,7 +100,7 @@ def _lead(
     engine = experiment.training.engine
     with directory.opened(resume=resume, environment=environment() | {"engine": engine}) as checkpoint:
         ranks.tell(Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {}))
-        return _play(experiment, directory, checkpoint, progress)
+        return _play(experiment, directory, checkpoint, progress, uplink)
 
 
 @dataclass(frozen=True)
@@ -132,7 +145,11 @@ class _State:
 
 
 def _play(
-    experiment: Experiment, directory: RunDirectory | None, checkpoint: Checkpoint | None, progress: Progress
+    experiment: Experiment,
+    directory: RunDirectory | None,
+    checkpoint: Checkpoint | None,
+    progress: Progress,
+    uplink: Uplink,
 ) -> Result:
     config, records = experiment.config, []
     state = _State.fresh(experiment)
@@ -146,7 +163,7 @@ def _play(
 
     try:
         while state.round < config.rounds:
-            after, record = _round(experiment, state)
+            after, record = _round(experiment, state, uplink)
             state = replace(after, mark=directory.append(record, state.mark)) if directory else after
             records.append(record)
             if state.round % config.run.checkpoint_every == 0 and state.round < config.rounds:
@@ -174,11 +191,11 @@ def _play(
     return Result(summary, records, state.theta.cpu())
 
 
-def _round(experiment: Experiment, state: _State) -> tuple[_State, dict[str, Any]]:
+def _round(experiment: Experiment, state: _State, uplink: Uplink) -> tuple[_State, dict[str, Any]]:
     """The state after one more round, but for the log, and the round's record."""
     config, system, t, tally = experiment.config, experiment.system, state.round, Tally(memory=state.memory)
     link = experiment.scheme.prepare(system, t)
-    estimate = experiment.scheme.play(system, link, state.theta, t, tally)
+    estimate = uplink(experiment.scheme, system, link, state.theta, tally)
     tally.gather(system.ranks, like=state.theta)
     velocity = None
     if config.server.momentum:  # what the server does with a released estimate costs no privacy

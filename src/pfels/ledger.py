@@ -88,6 +88,7 @@ class Ledger:
             "test_accuracy": None,
             "test_loss": None,
             "privacy": {key: _short(figure) for key, figure in figures.items()},
+            **tally.notes,
         }
 
     def summary(self, system: System, *, slot_s: float) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pfels.channel import Gains, Reals
+import numpy as np
+
+from pfels.channel import Gains, Reals, phase_correction, superpose
 from pfels.cohort import Ids
 from pfels.power import energy, expected_energy
 from pfels.privacy import RoundEvent
@@ -42,12 +44,26 @@ class Link:
     of its own. `claimed_epsilon` is the paper's per-round ε where the scheme makes that claim.
     """
 
+    round: int
     cohort: Ids
     sending: Ids
     event: RoundEvent
     subcarriers: int
     claimed_epsilon: float | None
     air: Air | None
+
+    @property
+    def waiting(self) -> Ids:
+        """Those who were drawn and do not send."""
+        return np.setdiff1d(self.cohort, self.sending)
+
+    def arriving(self, signals: Tensor, places: slice) -> Tensor:
+        """What reaches the server of the signals of some senders: over the air their superposition (eq. (7), without
+        the noise), on links of their own the sum that it forms."""
+        if self.air is None:
+            return signals.sum(0)
+        gains = self.air.gains[places]
+        return superpose(signals, gains, correction=phase_correction(gains))
 
     @property
     def on_air(self) -> Air:
@@ -59,13 +75,14 @@ class Link:
 @dataclass
 class Tally:
     """What is counted while a round is played: losses, devices that diverged, the energy of each transmission, and
-    what devices hold back for a later round (`memory` is what they held back before)."""
+    what devices hold back for a later round (`memory` is what they held back before). `notes` go into the record."""
 
     memory: Mapping[int, Tensor] = field(default_factory=dict)
     held_back: dict[int, Tensor] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
     energies: list[float] = field(default_factory=list)
     silent: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
 
     def learned(self, part: "LocalUpdates", finite: Tensor) -> None:
         """Note the losses of the devices whose training stayed finite, and count the others."""

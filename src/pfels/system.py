@@ -55,7 +55,8 @@ class System:
     """N devices, a cohort of r a round, d parameters of which k are sent, updates bounded by ητC₁, and a channel.
 
     `training` is absent where only the link is simulated: the channel, the powers and β need no model. Where a run
-    has several `ranks`, each trains its share of a cohort and `superposed` adds up what they have.
+    has several `ranks`, each trains its share of a cohort and `superposed` adds up what they have. `noise_seed` is
+    where noise comes from if the seed, which every device must know for channel and cohort, is not to tell it.
     """
 
     seed: int
@@ -75,6 +76,7 @@ class System:
     start: Tensor | None = None
     mask: str = "rand-k"
     error_feedback: bool = False
+    noise_seed: int | None = None
     ranks: Ranks = field(default_factory=Ranks)
 
     @property
@@ -135,13 +137,17 @@ class System:
         """The receiver's noise of round t over the subcarriers in use; there is one receiver, on the leading rank."""
         if not self.ranks.leads:
             return torch.zeros(width, device=self.ranks.device)
-        draw = generator(self.seed, Purpose.CHANNEL_NOISE, round=t)
+        draw = generator(self._noise_from, Purpose.CHANNEL_NOISE, round=t)
         return channel.receiver_noise(draw, width=width, std=self.noise_std).to(self.ranks.device)
 
     def device_noise(self, t: int, device: int, *, std: float) -> Tensor:
         """The noise that one device adds to its own update in round t."""
-        draw = generator(self.seed, Purpose.DEVICE_NOISE, round=t, device=device)
+        draw = generator(self._noise_from, Purpose.DEVICE_NOISE, round=t, device=device)
         return channel.receiver_noise(draw, width=self.dimension, std=std).to(self.ranks.device)
+
+    @property
+    def _noise_from(self) -> int:
+        return self.seed if self.noise_seed is None else self.noise_seed
 
     def local_updates(self, theta: Tensor, t: int, devices: Ids, tally: Tally) -> "Iterator[LocalUpdates]":
         """What each device of this rank's share learns from θ in round t, in chunks in cohort order; a diverged
@@ -162,6 +168,7 @@ class System:
 
     def link(
         self,
+        t: int,
         cohort: Ids,
         *,
         sending: Ids | None = None,
@@ -173,8 +180,8 @@ class System:
         claimed: bool,
         air: Air | None = None,
     ) -> Link:
-        """What this system settles with a cohort. `alone` is the noise multiplier of what the server sees of a
-        single device, where that is not the noise multiplier of the sum."""
+        """What this system settles with the cohort of round t. `alone` is the noise multiplier of what the server sees
+        of a single device, where that is not the noise multiplier of the sum."""
         transmitters = cohort if sending is None else sending
         event = RoundEvent(
             noise_multiplier=noise_multiplier,
@@ -186,9 +193,11 @@ class System:
             cohort_dependent=cohort_dependent,
             remembers_draws=remembers_draws,
         )
-        return Link(cohort, transmitters, event, subcarriers, self.epsilon if claimed else None, air)
+        return Link(t, cohort, transmitters, event, subcarriers, self.epsilon if claimed else None, air)
 
-    def air_link(self, cohort: Ids, air: Air, *, width: int, claimed: bool) -> Link:
+    def air_link(self, t: int, cohort: Ids, air: Air, *, width: int, claimed: bool) -> Link:
         """The link of a cohort whose signals add up on `width` subcarriers, at a level that depends on who they are."""
         z = self.noise_std / (air.beta * air.bound)
-        return self.link(cohort, subcarriers=width, noise_multiplier=z, cohort_dependent=True, claimed=claimed, air=air)
+        return self.link(
+            t, cohort, subcarriers=width, noise_multiplier=z, cohort_dependent=True, claimed=claimed, air=air
+        )

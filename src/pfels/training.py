@@ -37,6 +37,10 @@ class LocalUpdates:
         places = slice(self.places.start + others, self.places.stop + others)
         return replace(self, places=places)
 
+    def one(self, row: int, *, at: int) -> "LocalUpdates":
+        """One device's update by itself, whose place in the cohort is `at`."""
+        return LocalUpdates(slice(at, at + 1), self.updates[row : row + 1], self.losses[row : row + 1])
+
 
 @dataclass(frozen=True)
 class LocalTraining:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from pfels.link import Link, Tally
     from pfels.system import System
+    from pfels.training import LocalUpdates
 
 SCHEMES = {
     "pfels": "pfels.schemes.pfels",
@@ -21,13 +22,24 @@ POISSON_ONLY = {"pfels-plus"}  # these draw Poisson cohorts whatever the config 
 
 
 class Scheme(Protocol):
-    """What a scheme's file offers."""
+    """What a scheme's file offers. `rounds.play` puts its steps together."""
 
     def prepare(self, system: "System", t: int) -> "Link":
         """Settle who takes part in round t, over which channel and at what level, before anyone trains."""
 
-    def play(self, system: "System", link: "Link", theta: "Tensor", t: int, tally: "Tally") -> "Tensor":
-        """The server's estimate of the cohort's mean update."""
+    def indices(self, system: "System", theta: "Tensor", t: int) -> "Tensor | None":
+        """The coordinates sent in round t, which devices and server know without being told; None is all of them."""
+
+    def send(
+        self, system: "System", link: "Link", part: "LocalUpdates", A: "Tensor | None", tally: "Tally"
+    ) -> "Tensor":
+        """On the devices: what each sends of its update, one a row."""
+
+    def hold(self, system: "System", link: "Link", part: "LocalUpdates", tally: "Tally") -> None:
+        """On devices that were drawn and do not send: keep the update for later. Only error feedback asks for it."""
+
+    def receive(self, system: "System", link: "Link", y: "Tensor", A: "Tensor | None") -> "Tensor":
+        """On the server: its estimate of the cohort's mean update, from all that it has received."""
 
 
 def load_scheme(name: str) -> Scheme:

@@ -1,12 +1,19 @@
 """DP-FedAvg: Algorithm 1 of the paper. Every device has an ideal link of its own and adds its share of the noise."""
 
 import math
+from typing import TYPE_CHECKING
 
 from pfels.link import Link, Tally
 from pfels.privacy import claimed_noise_multiplier
+from pfels.schemes.fedavg import indices, receive  # line 13
 from pfels.system import System
-from pfels.torch_later import Tensor, torch
+from pfels.torch_later import Tensor
 from pfels.vectors import check_sensitivity, clip
+
+if TYPE_CHECKING:
+    from pfels.training import LocalUpdates
+
+__all__ = ["indices", "prepare", "receive", "send"]
 
 
 def prepare(system: System, t: int) -> Link:
@@ -16,6 +23,7 @@ def prepare(system: System, t: int) -> Link:
     # The sum carries the noise of everyone who sends, so its level follows the size of a Poisson cohort. The
     # server sees each noisy update by itself, with a share 1/r of the variance.
     return system.link(
+        t,
         cohort,
         subcarriers=len(cohort) * system.dimension,
         noise_multiplier=sigma * math.sqrt(len(cohort) / r),
@@ -25,13 +33,10 @@ def prepare(system: System, t: int) -> Link:
     )
 
 
-def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Tensor:
-    """The mean of the cohort's clipped and noisy updates."""
-    C, r = system.bound, system.cohort_size
-    std = C * link.event.server_noise_multiplier  # Cσ/√r
-    total = torch.zeros_like(theta)
-    for part in system.local_updates(theta, t, link.cohort, tally):  # lines 4–10
-        clipped = check_sensitivity(clip(part.updates, bound=C), bound=C)
-        for row, device in zip(clipped, link.cohort[part.places].tolist(), strict=True):
-            total += row.add_(system.device_noise(t, device, std=std))  # line 11
-    return system.superposed(total) / r  # line 13
+def send(system: System, link: Link, part: "LocalUpdates", A: None, tally: Tally) -> Tensor:
+    """The updates of devices that have trained (lines 4–10), each clipped and with noise of its own."""
+    std = system.bound * link.event.server_noise_multiplier  # Cσ/√r
+    clipped = check_sensitivity(clip(part.updates, bound=system.bound), bound=system.bound)
+    for row, device in zip(clipped, link.sending[part.places].tolist(), strict=True):
+        row.add_(system.device_noise(link.round, device, std=std))  # line 11
+    return clipped

@@ -1,14 +1,20 @@
 """FedAvg: the mean of the cohort's updates over ideal links, with no clipping, no noise and no privacy (eq. (4))."""
 
+from typing import TYPE_CHECKING
+
 from pfels.link import Link, Tally
 from pfels.system import System
-from pfels.torch_later import Tensor, torch
+from pfels.torch_later import Tensor
+
+if TYPE_CHECKING:
+    from pfels.training import LocalUpdates
 
 
 def prepare(system: System, t: int) -> Link:
     """Who takes part in round t."""
     cohort = system.cohort(t)
     return system.link(
+        t,
         cohort,
         subcarriers=len(cohort) * system.dimension,
         noise_multiplier=0.0,
@@ -17,9 +23,15 @@ def prepare(system: System, t: int) -> Link:
     )
 
 
-def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Tensor:
-    """The mean of the cohort's updates."""
-    total = torch.zeros_like(theta)
-    for part in system.local_updates(theta, t, link.cohort, tally):
-        total += part.updates.sum(0)
-    return system.superposed(total) / system.cohort_size
+def indices(system: System, theta: Tensor, t: int) -> None:
+    """Every coordinate is sent."""
+
+
+def send(system: System, link: Link, part: "LocalUpdates", A: None, tally: Tally) -> Tensor:
+    """The updates as they are."""
+    return part.updates
+
+
+def receive(system: System, link: Link, y: Tensor, A: None) -> Tensor:
+    """The mean of the cohort's updates, from their sum."""
+    return y / system.cohort_size

@@ -3,13 +3,17 @@
 Line 16, θ ← θ + Δ̂, belongs to the experiment.
 """
 
-from pfels.channel import phase_correction, superpose
+from typing import TYPE_CHECKING
+
 from pfels.link import Air, Link, Tally
 from pfels.power import align, transmit
 from pfels.sparsify import lift, project
 from pfels.system import System
 from pfels.torch_later import Tensor
 from pfels.vectors import clip
+
+if TYPE_CHECKING:
+    from pfels.training import LocalUpdates
 
 
 def prepare(system: System, t: int) -> Link:
@@ -18,18 +22,22 @@ def prepare(system: System, t: int) -> Link:
     cohort = system.cohort(t)  # line 2
     h, P = system.gains(t, cohort), system.powers(cohort)
     beta, limit = align(h, P, bound=C, share=p, privacy_limit=system.privacy_limit)  # Thm 5, eq. (35)
-    return system.air_link(cohort, Air(h, P, beta, limit, bound=C, share=p), width=system.kept, claimed=True)
+    return system.air_link(t, cohort, Air(h, P, beta, limit, bound=C, share=p), width=system.kept, claimed=True)
 
 
-def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Tensor:
-    """The server's estimate Δ̂ of the cohort's mean update."""
-    air, A = link.on_air, system.rand_k(t)  # line 3, from the shared seed: A is never sent
-    y = system.receiver_noise(t, len(A))  # zᵗ of line 14
-    for part in system.local_updates(theta, t, link.cohort, tally):  # lines 5–11
-        h, P = air.gains[part.places], air.powers[part.places]
-        delta = clip(part.updates, bound=air.bound)  # Assumption 1, which Lemma 2 rests on
-        x = transmit(project(delta, A), h, P, beta=air.beta, bound=air.bound, share=air.share)  # line 12
-        y += superpose(x, h, correction=phase_correction(h))  # line 14
-        tally.sent(x)
-    y = system.superposed(y)  # over all ranks
-    return lift(y, A, dimension=system.dimension) / (system.cohort_size * air.beta)  # line 15
+def indices(system: System, theta: Tensor, t: int) -> Tensor:
+    """The index set Aᵗ, from the shared seed: it is never sent."""
+    return system.rand_k(t)  # line 3
+
+
+def send(system: System, link: Link, part: "LocalUpdates", A: Tensor, tally: Tally) -> Tensor:
+    """The signals xᵢ of devices that have trained (lines 5–11)."""
+    air = link.on_air
+    h, P = air.gains[part.places], air.powers[part.places]
+    delta = clip(part.updates, bound=air.bound)  # Assumption 1, which Lemma 2 rests on
+    return transmit(project(delta, A), h, P, beta=air.beta, bound=air.bound, share=air.share)  # line 12
+
+
+def receive(system: System, link: Link, y: Tensor, A: Tensor) -> Tensor:
+    """The server's estimate Δ̂ of the cohort's mean update, from y = Σᵢ|hᵢ|xᵢ + zᵗ (line 14)."""
+    return lift(y, A, dimension=system.dimension) / (system.cohort_size * link.on_air.beta)  # line 15

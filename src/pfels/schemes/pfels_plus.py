@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from pfels.calibration import calibrate, ration
-from pfels.channel import gain_exceeds, phase_correction, snr_at, superpose
+from pfels.channel import gain_exceeds, snr_at
 from pfels.cohort import Ids
 from pfels.link import Air, Link, Tally
 from pfels.power import carries, serving_level, transmit
@@ -81,32 +81,39 @@ def prepare(system: System, t: int) -> Link:
         system.gains(t, sending), system.powers(sending), level.beta, level.limit, bound=level.bound, share=1.0
     )  # share = 1: every single transmission stays within its power, not the average one
     return system.link(
+        t,
         cohort, sending=sending, subcarriers=system.kept, noise_multiplier=level.noise_multiplier, air=air,
         cohort_dependent=False, remembers_draws=level.ration is not None or system.error_feedback, claimed=False,
     )  # fmt: skip
 
 
-def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Tensor:
-    """The server's estimate of the mean update."""
-    level, air = system.once("level", lambda: public_level(system)), link.on_air
-    A = system.chosen(t, theta)
-    y = system.receiver_noise(t, len(A))
-    for part in system.local_updates(theta, t, link.sending, tally):
-        h, P = air.gains[part.places], air.powers[part.places]
-        delta = _with_memory(system, part, link.sending, tally)
-        sent = clip(project(clip(delta.clone(), bound=system.bound), A), bound=air.bound)
-        x = transmit(sent, h, P, beta=air.beta, bound=air.bound, share=air.share)
-        y += superpose(x, h, correction=phase_correction(h))
-        tally.sent(x)
-        if system.error_feedback:
-            delta[:, A] -= sent
-            _hold_back(delta, link.sending[part.places], tally)
+def indices(system: System, theta: Tensor, t: int) -> Tensor:
+    """The index set of round t, from the shared seed and, with public-top-k, the models already released."""
+    return system.chosen(t, theta)
+
+
+def send(system: System, link: Link, part: "LocalUpdates", A: Tensor, tally: Tally) -> Tensor:
+    """The signals of devices that have trained: clipped, projected, clipped again, scaled."""
+    air = link.on_air
+    h, P = air.gains[part.places], air.powers[part.places]
+    delta = _with_memory(system, part, link.sending, tally)
+    sent = clip(project(clip(delta.clone(), bound=system.bound), A), bound=air.bound)
     if system.error_feedback:
-        silent = np.setdiff1d(link.cohort, link.sending)
-        for part in system.local_updates(theta, t, silent, Tally()):  # they send nothing, so nothing is counted
-            _hold_back(_with_memory(system, part, silent, tally), silent[part.places], tally)
-    return lift(system.superposed(y), A, dimension=system.dimension) / (
-        expected_transmitters(system, level, t) * air.beta
+        delta[:, A] -= sent
+        _hold_back(delta, link.sending[part.places], tally)
+    return transmit(sent, h, P, beta=air.beta, bound=air.bound, share=air.share)
+
+
+def hold(system: System, link: Link, part: "LocalUpdates", tally: Tally) -> None:
+    """Devices that were drawn and stay silent keep their whole update for a later round."""
+    _hold_back(_with_memory(system, part, link.waiting, tally), link.waiting[part.places], tally)
+
+
+def receive(system: System, link: Link, y: Tensor, A: Tensor) -> Tensor:
+    """The server's estimate of the mean update."""
+    level = system.once("level", lambda: public_level(system))
+    return lift(y, A, dimension=system.dimension) / (
+        expected_transmitters(system, level, link.round) * link.on_air.beta
     )
 
 

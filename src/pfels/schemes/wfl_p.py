@@ -1,13 +1,16 @@
 """WFL-P: the whole update over the air at the level the power limits allow, with no thought of privacy (eq. (36))."""
 
 import math
+from typing import TYPE_CHECKING
 
-from pfels.channel import phase_correction, superpose
 from pfels.link import Air, Link, Tally
 from pfels.power import align, transmit
 from pfels.system import System
 from pfels.torch_later import Tensor
 from pfels.vectors import clip
+
+if TYPE_CHECKING:
+    from pfels.training import LocalUpdates
 
 
 def prepare(system: System, t: int) -> Link:
@@ -16,17 +19,21 @@ def prepare(system: System, t: int) -> Link:
     h, P = system.gains(t, cohort), system.powers(cohort)
     beta, limit = align(h, P, bound=system.bound, share=1.0, privacy_limit=math.inf)  # eq. (36)
     air = Air(h, P, beta, limit, bound=system.bound, share=1.0)
-    return system.air_link(cohort, air, width=system.dimension, claimed=False)
+    return system.air_link(t, cohort, air, width=system.dimension, claimed=False)
 
 
-def play(system: System, link: Link, theta: Tensor, t: int, tally: Tally) -> Tensor:
-    """The server's estimate of the cohort's mean update, from the superposed whole updates."""
+def indices(system: System, theta: Tensor, t: int) -> None:
+    """Every coordinate is sent."""
+
+
+def send(system: System, link: Link, part: "LocalUpdates", A: None, tally: Tally) -> Tensor:
+    """The signals of devices that have trained: their whole updates, clipped and scaled."""
     air = link.on_air
-    y = system.receiver_noise(t, system.dimension)
-    for part in system.local_updates(theta, t, link.cohort, tally):
-        h, P = air.gains[part.places], air.powers[part.places]
-        delta = clip(part.updates, bound=air.bound)
-        x = transmit(delta, h, P, beta=air.beta, bound=air.bound, share=air.share)
-        y += superpose(x, h, correction=phase_correction(h))
-        tally.sent(x)
-    return system.superposed(y) / (system.cohort_size * air.beta)
+    h, P = air.gains[part.places], air.powers[part.places]
+    delta = clip(part.updates, bound=air.bound)
+    return transmit(delta, h, P, beta=air.beta, bound=air.bound, share=air.share)
+
+
+def receive(system: System, link: Link, y: Tensor, A: None) -> Tensor:
+    """The server's estimate of the cohort's mean update."""
+    return y / (system.cohort_size * link.on_air.beta)

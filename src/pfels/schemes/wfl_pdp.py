@@ -2,10 +2,10 @@
 
 from pfels.link import Air, Link
 from pfels.power import align
-from pfels.schemes.wfl_p import play
+from pfels.schemes.wfl_p import indices, receive, send
 from pfels.system import System
 
-__all__ = ["play", "prepare"]
+__all__ = ["indices", "prepare", "receive", "send"]
 
 
 def prepare(system: System, t: int) -> Link:
@@ -14,4 +14,4 @@ def prepare(system: System, t: int) -> Link:
     h, P = system.gains(t, cohort), system.powers(cohort)
     beta, limit = align(h, P, bound=system.bound, share=1.0, privacy_limit=system.privacy_limit)  # eq. (37)
     air = Air(h, P, beta, limit, bound=system.bound, share=1.0)
-    return system.air_link(cohort, air, width=system.dimension, claimed=True)
+    return system.air_link(t, cohort, air, width=system.dimension, claimed=True)

@@ -1,0 +1,5 @@
+"""Print where the app is, for `flwr run $(python -m pfels.flower)`."""
+
+from pathlib import Path
+
+print(Path(__file__).parent / "app")

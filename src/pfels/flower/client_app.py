@@ -1,0 +1,112 @@
+"""The ClientApp: a node's devices train, clip, project and scale, and send their k numbers.
+
+A node works out the round for itself: who was drawn, over which channel, at what level. It answers for its own devices
+alone, only where they were drawn, and no round twice, whatever the server asks.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import ConfigRecord, Context, Message
+from flwr.clientapp import ClientApp
+from torch import Tensor
+
+from pfels.assembly import Experiment, build
+from pfels.errors import InputError, RunError
+from pfels.flower import settings
+from pfels.flower.wire import Answer, Ask, Hello, Place, numbers, packed
+from pfels.link import Link, Tally
+from pfels.workers import one_thread_each
+
+app = ClientApp()
+
+
+@app.query()
+def greet(message: Message, context: Context) -> Message:
+    """Say which devices live here, or in which key this node's config differs from the server's."""
+    place = _place(context.node_config)
+    try:
+        config = settings.config_of(context.run_config, context.node_config)
+        hello = Hello.read(message.content)
+        refused = "" if hello.digest == settings.digest(config) else settings.disagreement(hello.config, config)
+    except InputError as error:
+        refused = str(error)
+    return Message(replace(place, refused=refused or "").record(), reply_to=message)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Train the devices that are asked for, and send what the channel is to carry."""
+    with one_thread_each():
+        experiment = _experiment(_frozen(context.run_config), _frozen(context.node_config))
+        ask = Ask.read(message.content, dimension=experiment.system.dimension)
+        link = experiment.scheme.prepare(experiment.system, ask.round)
+        _check(ask, link, experiment, context)
+        answer = _answer(experiment, link, ask, context)
+    return Message(answer.record(), reply_to=message)
+
+
+def _check(ask: Ask, link: Link, experiment: Experiment, context: Context) -> None:
+    """Refuse what the server has no right to, and note the round as answered."""
+    if ask.digest != settings.digest(experiment.config):
+        raise RunError("the server's config is not the one of this run")
+    mine = _place(context.node_config)
+    for asked, drawn in ((ask.devices, link.sending), (ask.waiting, link.waiting)):
+        strangers = set(asked) - set(mine.carries(drawn).tolist())
+        if strangers:
+            raise RunError(f"round {ask.round}: device {min(strangers)} does not live here or was not drawn")
+    done = context.state.get("done", ConfigRecord({"round": -1}))["round"]
+    if ask.round <= done or ask.round >= experiment.config.rounds:
+        raise RunError(f"round {ask.round}: answered already, or not among {experiment.config.rounds} rounds")
+    context.state["done"] = ConfigRecord({"round": ask.round})
+
+
+def _answer(experiment: Experiment, link: Link, ask: Ask, context: Context) -> Answer:
+    scheme, system = experiment.scheme, experiment.system
+    memory = _remembered(context, [*ask.devices, *ask.waiting])
+    tally, rows = Tally(memory=memory), []
+    indices = scheme.indices(system, ask.theta, ask.round)
+    places = {device: place for place, device in enumerate(link.sending.tolist())}
+    for part in system.local_updates(ask.theta, ask.round, np.array(ask.devices, np.int64), tally):
+        for row, device in enumerate(ask.devices[part.places]):
+            rows.append(scheme.send(system, link, part.one(row, at=places[device]), indices, tally).clone())
+    silent = {device: place for place, device in enumerate(link.waiting.tolist())}
+    for part in system.local_updates(ask.theta, ask.round, np.array(ask.waiting, np.int64), Tally()):
+        for row, device in enumerate(ask.waiting[part.places]):
+            scheme.hold(system, link, part.one(row, at=silent[device]), tally)
+    for device, held in tally.held_back.items():
+        context.state[f"memory.{device}"] = packed(held)
+    width = system.dimension if indices is None else len(indices)
+    return Answer(ask.round, ask.devices, torch.cat(rows) if rows else torch.empty(0, width))
+
+
+def _remembered(context: Context, devices: list[int]) -> dict[int, Tensor]:
+    """What devices held back in earlier rounds of this run."""
+    return {d: numbers(context.state[f"memory.{d}"]) for d in devices if f"memory.{d}" in context.state}
+
+
+def _place(node_config: Mapping[str, Any]) -> Place:
+    try:
+        return Place(int(node_config["partition-id"]), int(node_config["num-partitions"]))
+    except KeyError as missing:
+        raise InputError(f"--node-config: {missing.args[0]} is missing; give partition-id=0 num-partitions=4") from None
+
+
+def _frozen(config: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
+    return frozenset(config.items())
+
+
+@lru_cache(maxsize=4)
+def _experiment(run_config: frozenset[tuple[str, Any]], node_config: frozenset[tuple[str, Any]]) -> Experiment:
+    """The experiment of a run on this node. A process that serves many messages builds it once."""
+    run, node = dict(run_config), dict(node_config)
+    experiment = build(settings.config_of(run, node))
+    if settings.read(run).secret_noise:
+        system = replace(experiment.system, noise_seed=secrets.randbits(64))
+        return replace(experiment, system=system)
+    return experiment

@@ -1,0 +1,81 @@
+"""The nodes of a run: which devices live where, and the exchange of messages with those that are there."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from flwr.app import Message, MessageType
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from pfels.errors import RunError
+from pfels.flower.wire import Hello, Place, UnusableError
+
+PAUSE_S = 0.2  # between two looks for replies
+
+
+@dataclass
+class Fleet:
+    """Nodes that have been greeted, by their node id, and how long to wait for an answer."""
+
+    grid: Grid
+    hello: Hello
+    timeout_s: float
+    places: dict[int, Place] = field(default_factory=dict)
+    greeted: set[int] = field(default_factory=set)
+
+    def gather(self) -> None:
+        """Greet nodes until every partition has one, or the wait is over; nobody at all is an error."""
+        until = time.monotonic() + self.timeout_s
+        while not self.complete and time.monotonic() < until:
+            self.greet()
+            if not self.complete:
+                time.sleep(PAUSE_S)
+        if not self.places:
+            raise RunError(f"no node has answered within {self.timeout_s:g} s; are SuperNodes connected?")
+
+    def greet(self) -> None:
+        """Greet nodes that are new here. A node whose config differs ends the run, with the key that does."""
+        new = [node for node in self.grid.get_node_ids() if node not in self.greeted]
+        self.greeted.update(new)
+        messages = [Message(self.hello.record(), node, MessageType.QUERY) for node in new]
+        for reply in self.exchange(messages):
+            if reply.has_error():
+                continue
+            try:
+                place = Place.read(reply.content)
+            except UnusableError:
+                continue
+            if place.refused:
+                raise RunError(f"node {reply.metadata.src_node_id} (partition-id {place.partition}): {place.refused}")
+            self.places[reply.metadata.src_node_id] = place
+
+    @property
+    def complete(self) -> bool:
+        """Whether every partition has a node."""
+        partitions = {place.partitions for place in self.places.values()}
+        if len(partitions) > 1:
+            raise RunError(f"num-partitions: nodes disagree ({', '.join(map(str, sorted(partitions)))})")
+        return bool(partitions) and {p.partition for p in self.places.values()} == set(range(partitions.pop()))
+
+    def carriers(self, devices: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
+        """Each of these devices on the node that carries it, where that node is there; of two, the one greeted last."""
+        present = set(self.grid.get_node_ids())
+        newest = {place.partition: node for node, place in self.places.items() if node in present}
+        held = {node: self.places[node].carries(devices) for node in newest.values()}
+        return {node: mine for node, mine in held.items() if len(mine)}
+
+    def exchange(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """The replies, each as soon as it is there, until all are or the wait is over."""
+        if not messages:
+            return
+        waiting, until = {i for i in self.grid.push_messages(messages) if i}, time.monotonic() + self.timeout_s
+        while waiting:
+            for reply in self.grid.pull_messages(waiting):
+                waiting.discard(reply.metadata.reply_to_message_id)
+                yield reply
+            if waiting:
+                if time.monotonic() > until:
+                    return
+                time.sleep(PAUSE_S)

@@ -193,3 +193,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         write_atomically(target, b"new")
     assert target.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_model_that_diverges_is_run_to_the_end_and_written_down(tmp_path: Path):
+    config = small(scheme="wfl-p", rounds=12, server__learning_rate=1e30, run__eval_every=4)
+    summary = experiment.run(config, tmp_path / "run").summary
+    assert summary["loss"] is None
+    assert 0 <= summary["accuracy"] < 0.5
+    records = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]
+    assert len(records) == 12
+    assert records[-1]["test_loss"] is None
+    assert records[-1]["train_loss"] is None

@@ -1,5 +1,6 @@
 """The round loop: from a config to a finished run, with resume."""
 
+import math
 import os
 import platform
 import time
@@ -209,8 +210,10 @@ def _round(experiment: Experiment, state: _State, uplink: Uplink) -> tuple[_Stat
     return _State(t + 1, theta, velocity, memory, ledger, state.mark), record
 
 
-def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float]:
-    return evaluate(experiment.network, theta, experiment.federation.test, crew=experiment.training.crew)
+def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float | None]:
+    """Accuracy and loss on the test examples; a model that has diverged has no loss that could be written down."""
+    accuracy, loss = evaluate(experiment.network, theta, experiment.federation.test, crew=experiment.training.crew)
+    return accuracy, loss if math.isfinite(loss) else None
 
 
 def environment() -> dict[str, Any]:

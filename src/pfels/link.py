@@ -105,5 +105,7 @@ class Tally:
 
     @property
     def mean_loss(self) -> float | None:
-        """The mean training loss over the devices that sent something finite."""
-        return math.fsum(self.losses) / len(self.losses) if self.losses else None
+        """The mean training loss over the devices that sent something finite; None where it is not finite itself."""
+        if not self.losses or not all(map(math.isfinite, self.losses)):
+            return None
+        return math.fsum(self.losses) / len(self.losses)

@@ -1,0 +1,100 @@
+"""PFELS+ against PFELS on one budget, each at its own best learning rate and p out of one common grid.
+
+python docs/studies/plus.py fashion --total-epsilon 8 --adversary server --jobs 2
+
+Settings are chosen on seeds of their own, by mean accuracy; PFELS+ may choose only among those that take no more energy
+than the best of PFELS. Then all seeds are run. Finished runs are read, so the same command takes up where it stopped.
+"""
+
+import argparse
+import itertools
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pfels.comparison import aggregate
+from pfels.config import load_config, parse_override
+from pfels.documents import write
+from pfels.footing import Footing, on_footing
+from pfels.privacy import Adversary
+from pfels.studies import TUNING_SEEDS
+from pfels.sweep import Point, point_name, run_points
+
+
+def points(preset: str, settings: dict[str, Any], footing: Footing, seeds: Sequence[int], out: Path) -> list[Point]:
+    """The runs of one setting on the budget, a seed each."""
+    made = []
+    for seed in seeds:
+        every = {**settings, **footing.settings(), "seed": seed}
+        config = on_footing(load_config(preset, {**settings, "seed": seed}), footing)
+        made.append(Point(every, config, out / preset / point_name(every)))
+    return made
+
+
+def tried(preset: str, grid: Sequence[dict[str, Any]], footing: Footing, asked: argparse.Namespace) -> list[Any]:
+    """Every setting of a grid with its mean accuracy and energy over the tuning seeds, the most accurate first."""
+    runs = [points(preset, each, footing, TUNING_SEEDS, asked.out / "runs") for each in grid]
+    found = iter(run_points([point for some in runs for point in some], jobs=asked.jobs))
+    rows = []
+    for each in grid:
+        summaries = [next(found) for _ in TUNING_SEEDS]
+        energies = [s["energy"] or 0.0 for s in summaries]
+        rows.append((statistics.fmean(s["accuracy"] for s in summaries), statistics.fmean(energies), each))
+    return sorted(rows, key=lambda row: -row[0])
+
+
+def main() -> None:
+    """Choose, run, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("preset")
+    parser.add_argument("--schemes", default="pfels,wfl-pdp,pfels-plus")
+    parser.add_argument("--total-epsilon", type=float, default=8.0)
+    parser.add_argument("--adversary", default="server", type=Adversary)
+    parser.add_argument("--learning-rates", default="0.02,0.05,0.1")
+    parser.add_argument("--ratios", default="0.1,0.3,1.0")
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("-s", "--set", action="append", default=[])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("runs/plus"))
+    asked = parser.parse_args()
+    footing = Footing(asked.total_epsilon, asked.adversary)
+    rates, ratios = ([float(v) for v in text.split(",")] for text in (asked.learning_rates, asked.ratios))
+    others = dict(map(parse_override, asked.set))
+    rows, most = {}, float("inf")
+    for scheme in asked.schemes.split(","):
+        whole = scheme not in ("pfels", "pfels-plus")  # these send every coordinate
+        grid = [
+            {"scheme": scheme, "training.learning_rate": rate, "compression.ratio": ratio, **others}
+            for rate, ratio in itertools.product(rates, [1.0] if whole else ratios)
+        ]
+        trials = tried(asked.preset, grid, footing, asked)
+        allowed = [row for row in trials if scheme != "pfels-plus" or row[1] <= most]
+        if scheme == "pfels":
+            most = trials[0][1]
+        _, _, chosen = allowed[0]
+        runs = points(asked.preset, chosen, footing, [int(s) for s in asked.seeds.split(",")], asked.out / "runs")
+        row = aggregate(run_points(runs, jobs=asked.jobs))
+        rows[scheme] = {
+            "learning_rate": chosen["training.learning_rate"],
+            "ratio": chosen["compression.ratio"],
+            "tried": len(trials),
+            "within_energy": len(allowed),
+            **{key: row[key] for key in ("accuracy", "energy", "subcarriers", "privacy")},
+        }
+        got = rows[scheme]
+        spent = f"{got['energy']['mean']:.3g}" if got["energy"] else "–"
+        print(
+            f"{scheme:12} accuracy {got['accuracy']['mean']:.4f} ± {got['accuracy']['std']:.4f}  energy {spent}  "
+            f"η {got['learning_rate']:g}  p {got['ratio']:g}  ε server {got['privacy']['server']['epsilon']}  "
+            f"ε outsider {got['privacy']['outsider']['epsilon']}",
+            flush=True,
+        )
+    name = f"plus-{asked.preset}-{asked.adversary.value}-{asked.total_epsilon:g}"
+    about = {"preset": asked.preset, "budget": footing.settings(), "seeds": asked.seeds, "schemes": rows}
+    asked.out.mkdir(parents=True, exist_ok=True)
+    print("\n".join(write(about, "table", asked.out / name)))
+
+
+if __name__ == "__main__":
+    main()

@@ -39,7 +39,8 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         config = self.wanted.config
         self.fleet = Fleet(grid, Hello(settings.shared(config), settings.digest(config)), self.wanted.reply_timeout_s)
         self.fleet.gather()
-        self.finished = experiment.run(config, self.wanted.out, resume=True, progress=self.progress, uplink=self.carry)
+        begun = (self.wanted.out / "config.toml").exists()
+        self.finished = experiment.run(config, self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry)
         return Result(arrays=packed(self.finished.parameters))
 
     def carry(self, scheme: Scheme, system: System, link: Link, theta: Tensor, tally: Tally) -> Tensor:

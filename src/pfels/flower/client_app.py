@@ -18,8 +18,8 @@ from torch import Tensor
 
 from pfels.assembly import Experiment, build
 from pfels.errors import InputError, RunError
-from pfels.flower import settings
-from pfels.flower.wire import Answer, Ask, Hello, Place, numbers, packed
+from pfels.flower import settings, wire
+from pfels.flower.wire import Ask, Hello, Place, numbers, packed
 from pfels.link import Link, Tally
 from pfels.workers import one_thread_each
 
@@ -47,8 +47,8 @@ def train(message: Message, context: Context) -> Message:
         ask = Ask.read(message.content, dimension=experiment.system.dimension)
         link = experiment.scheme.prepare(experiment.system, ask.round)
         _check(ask, link, experiment, context)
-        answer = _answer(experiment, link, ask, context)
-    return Message(answer.record(), reply_to=message)
+        signals = _signals(experiment, link, ask, context)
+    return Message(wire.answer(signals), reply_to=message)
 
 
 def _check(ask: Ask, link: Link, experiment: Experiment, context: Context) -> None:
@@ -66,7 +66,7 @@ def _check(ask: Ask, link: Link, experiment: Experiment, context: Context) -> No
     context.state["done"] = ConfigRecord({"round": ask.round})
 
 
-def _answer(experiment: Experiment, link: Link, ask: Ask, context: Context) -> Answer:
+def _signals(experiment: Experiment, link: Link, ask: Ask, context: Context) -> Tensor:
     scheme, system = experiment.scheme, experiment.system
     memory = _remembered(context, [*ask.devices, *ask.waiting])
     tally, rows = Tally(memory=memory), []
@@ -82,7 +82,7 @@ def _answer(experiment: Experiment, link: Link, ask: Ask, context: Context) -> A
     for device, held in tally.held_back.items():
         context.state[f"memory.{device}"] = packed(held)
     width = system.dimension if indices is None else len(indices)
-    return Answer(ask.round, ask.devices, torch.cat(rows) if rows else torch.empty(0, width))
+    return torch.cat(rows) if rows else torch.empty(0, width)
 
 
 def _remembered(context: Context, devices: list[int]) -> dict[int, Tensor]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from logging import INFO
+from statistics import fmean
 from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore import log
 
+from pfels.experiment import Result
 from pfels.flower import settings
 from pfels.flower.strategy import OverTheAir
 
@@ -21,10 +23,27 @@ def main(grid: Grid, context: Context) -> None:
     strategy = OverTheAir(wanted, progress=_tell)
     strategy.start(grid)
     assert strategy.finished is not None
-    summary = strategy.finished.summary
-    server = summary["privacy"]["server"]
-    log(INFO, "accuracy %.4f after %d rounds; run directory: %s", summary["accuracy"], summary["rounds"], wanted.out)
-    log(INFO, "privacy: %s", server)
+    for line in told(strategy.finished):
+        log(INFO, "%s", line)
+    log(INFO, "run directory: %s", wanted.out)
+
+
+def told(result: Result) -> list[str]:
+    """A finished run in a few lines: accuracy, privacy with all that belongs to it, and what a device uploaded."""
+    summary = result.summary
+    d, server = summary["dimension"], summary["privacy"]["server"]
+    sent = [r["replies"]["bytes_per_device"] for r in result.records if r["replies"]["bytes_per_device"] is not None]
+    lines = [
+        f"accuracy {summary['accuracy']:.4f} after {summary['rounds']} rounds",
+        f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against the server, for the worst "
+        "device; neighbours: one device's data emptied",
+    ]
+    if sent:
+        k = result.records[0]["subcarriers"] if summary["energy"] is not None else d
+        lines.append(
+            f"a device uploads {fmean(sent):,.0f} bytes a round (4k = {4 * k:,}); FedAvg would upload {4 * d:,}"
+        )
+    return lines
 
 
 def _tell(record: Mapping[str, Any]) -> None:

@@ -48,7 +48,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         assert self.fleet is not None
         self.turn = Turn.begin(scheme, replace(system, noise_seed=self.noise_seed), link, theta, tally)
         self.fleet.greet()  # who joined meanwhile
-        number = link.round + 1  # Flower counts rounds from 1
+        number = link.round + 1
         messages = self.configure_train(number, ArrayRecord(), ConfigRecord(), self.fleet.grid)
         self.aggregate_train(number, self.fleet.exchange(list(messages)))
         return self.turn.estimate()
@@ -62,9 +62,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         waiting = fleet.carriers(turn.link.waiting) if turn.system.error_feedback else {}
         for node in sorted({*sending, *waiting}):
             devices, silent = (held[node].tolist() if node in held else [] for held in (sending, waiting))
-            turn.asked[node] = set(devices)
+            turn.asked[node] = devices
             ask = Ask(turn.link.round, fleet.hello.digest, turn.theta, devices, silent)
-            yield Message(ask.record(), node, MessageType.TRAIN, ttl=fleet.timeout_s, group_id=str(server_round))
+            yield Message(ask.record(), node, MessageType.TRAIN, ttl=fleet.timeout_s, group_id=turn.group)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

@@ -9,7 +9,7 @@ import numpy as np
 from flwr.app import Message
 from torch import Tensor
 
-from pfels.flower.wire import Answer, UnusableError
+from pfels.flower.wire import UnusableError, signals, size
 from pfels.link import Link, Tally
 from pfels.power import energy
 from pfels.rounds import listen
@@ -32,10 +32,11 @@ class Turn:
     tally: Tally
     indices: Tensor | None
     y: Tensor
-    asked: dict[int, set[int]] = field(default_factory=dict)
+    asked: dict[int, list[int]] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     used: int = 0
-    payload: int = 0
+    heard: int = 0
+    uploaded: int = 0
 
     @classmethod
     def begin(cls, scheme: Scheme, system: System, link: Link, theta: Tensor, tally: Tally) -> Self:
@@ -48,22 +49,29 @@ class Turn:
         """Superpose the signals of replies; whatever cannot be used is dropped and counted."""
         places = {device: place for place, device in enumerate(self.link.sending.tolist())}
         for reply in replies:
-            asked = self.asked.pop(reply.metadata.src_node_id, set())
+            devices = self.asked.pop(reply.metadata.src_node_id, [])
             if reply.has_error():
                 continue
             try:
-                answer = Answer.read(reply.content, round=self.link.round, width=len(self.y))
+                if reply.metadata.group_id != self.group:
+                    raise UnusableError("for another round")
+                rows = signals(reply.content, devices=len(devices), width=len(self.y))
             except UnusableError as error:
-                self.dropped[str(error)] += max(len(asked), 1)
+                self.dropped[str(error)] += max(len(devices), 1)
                 continue
-            self.payload += 4 * answer.signals.numel()
-            for device, x in zip(answer.devices, answer.signals, strict=True):
-                reason = "nobody asked for it" if device not in asked else self._fault(x, places[device])
-                asked.discard(device)
+            self.heard += len(devices)
+            self.uploaded += size(reply)
+            for device, x in zip(devices, rows, strict=True):
+                reason = self._fault(x, places[device])
                 if reason is not None:
                     self.dropped[reason] += 1
                 else:
                     self._superpose(x, places[device])
+
+    @property
+    def group(self) -> str:
+        """The group that this round's messages carry, and their replies with them; Flower counts rounds from 1."""
+        return str(self.link.round + 1)
 
     def _fault(self, x: Tensor, place: int) -> str | None:
         length, air = float(norms(x.unsqueeze(0))), self.link.air
@@ -89,6 +97,6 @@ class Turn:
             "used": self.used,
             "short": self.used < expected,
             "dropped": dict(self.dropped),
-            "payload_bytes": self.payload,
+            "bytes_per_device": self.uploaded / self.heard if self.heard else None,
         }
         return self.scheme.receive(self.system, self.link, self.y.float(), self.indices)

@@ -100,43 +100,36 @@ class Ask:
         return cls(record["round"], record["digest"], theta, list(record["devices"]), list(record["waiting"]))
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A node's signals of a round: the devices that send, and a row of k numbers for each."""
+def answer(signals: Tensor) -> RecordDict:
+    """A node's signals of a round: a row of k numbers for each device it was asked for, in that order, and no more."""
+    return RecordDict({"x": packed(signals)})
 
-    round: int
-    devices: Sequence[int]
-    signals: Tensor
 
-    def record(self) -> RecordDict:
-        """As a message's content."""
-        about = ConfigRecord({"round": self.round, "devices": list(self.devices)})
-        return RecordDict({"signals": packed(self.signals), "answer": about})
+def signals(content: RecordDict, *, devices: int, width: int) -> Tensor:
+    """The signals of an answer, which may be anything."""
+    try:
+        found = numbers(content["x"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UnusableError("malformed") from None
+    if found.shape != (devices, width):
+        raise UnusableError("wrong length")
+    return found
 
-    @classmethod
-    def read(cls, content: RecordDict, *, round: int, width: int) -> Self:
-        """From a message's content, which may be anything."""
-        try:
-            record, signals = content["answer"], numbers(content["signals"])
-            at, devices = record["round"], list(record["devices"])
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise UnusableError("malformed") from None
-        if at != round:
-            raise UnusableError("for another round")
-        if signals.shape != (len(devices), width):
-            raise UnusableError("wrong length")
-        return cls(at, devices, signals)
+
+def size(part: Any) -> int:
+    """The bytes of a message, or of a part of one, as Flower puts it on the line."""
+    return len(part.deflate()) + sum(size(child) for child in (part.children or {}).values())
 
 
 def packed(values: Tensor) -> ArrayRecord:
     """Numbers as a record."""
     plain = values.detach().cpu().numpy().astype("<f4", copy=False)
-    return ArrayRecord({"numbers": Array(dtype="float32", shape=tuple(plain.shape), stype=RAW, data=plain.tobytes())})
+    return ArrayRecord({"x": Array(dtype="float32", shape=tuple(plain.shape), stype=RAW, data=plain.tobytes())})
 
 
 def numbers(record: ArrayRecord) -> Tensor:
     """The numbers of a record; ValueError or KeyError where it holds none."""
-    array = record["numbers"]
+    array = record["x"]
     if array.stype != RAW or array.dtype != "float32":
         raise ValueError(f"{array.dtype} as {array.stype}")
     values = np.frombuffer(array.data, dtype="<f4").reshape(tuple(array.shape))

@@ -1,0 +1,54 @@
+"""`make demo-flower`: the demo on a real SuperLink and real SuperNodes, held to what the simulator makes of it.
+
+python -m pfels.flower.demo [OUT]
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from pfels import experiment
+from pfels.cli.common import print_table, say
+from pfels.cli.tables import COMPARE_COLUMNS, compare_notes, compare_rows
+from pfels.comparison import aggregate
+from pfels.config import load_config
+from pfels.flower.loopback import Loopback
+from pfels.flower.server_app import told
+from pfels.report import write_report
+from pfels.sweep import point_name
+
+NODES = 4
+ROUNDS = 10
+SCHEMES = ("pfels", "wfl-pdp", "pfels-plus")
+TOLERANCE = 1e-6  # relative, over the whole model
+
+
+def main(out: Path) -> int:
+    """Run, compare with the simulator, and write the report; 1 if the two do not agree."""
+    shutil.rmtree(out, ignore_errors=True)
+    rows, lines, off = {}, [], 0.0
+    with tempfile.TemporaryDirectory() as home, Loopback.up(Path(home), nodes=NODES) as deployment:
+        for scheme in SCHEMES:
+            settings = {"scheme": scheme, "rounds": ROUNDS}
+            here = out.absolute() / point_name({"scheme": scheme, "seed": 0})
+            say(f"{scheme}: {ROUNDS} rounds on {NODES} SuperNodes")
+            said = deployment.run({**settings, "out": str(here), "noise": "seed"})
+            if not (here / "summary.json").exists():
+                say(said)
+                return 1
+            config = load_config("demo", {**settings, "run.checkpoint_every": 1})
+            result, simulated = experiment.run(config, here), experiment.run(config)
+            apart = float((result.parameters - simulated.parameters).norm() / simulated.parameters.norm())
+            off = max(off, apart)
+            rows[scheme] = aggregate([result.summary])
+            lines += [f"{scheme}: {told(result)[-1]}; {apart:.1e} from the simulator's model"]
+    table = {"schemes": rows}
+    title = f"demo on Flower: {ROUNDS} rounds, {NODES} SuperNodes"
+    print_table(COMPARE_COLUMNS, compare_rows(table), title=title, notes=[*compare_notes(table), "", *lines])
+    print(f"report: {write_report([out])['report']}")
+    return 0 if off <= TOLERANCE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo-flower")))

@@ -253,3 +253,27 @@ def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
 def test_pfels_plus_alone_has_these_options():
     with pytest.raises(InputError, match="only pfels-plus"):
         small(compression__kind="public-top-k")
+
+
+def test_a_gain_floor_silences_the_weak_saves_energy_and_leaves_privacy_as_it_is():
+    outsider = {"scheme": "pfels-plus", "rounds": 40, "privacy.adversary": "outsider"}
+    plain, floored = (build(load_config("demo", {**outsider, "channel.silent_below": floor})) for floor in (0.0, 0.03))
+    energy = {}
+    for e in (plain, floored):
+        links = [e.scheme.prepare(e.system, t) for t in range(40)]
+        energy[e.config.channel.silent_below] = sum(link.on_air.energy_bounds.sum() for link in links)
+        weakest = min(np.abs(link.on_air.gains).min() for link in links)
+        assert weakest >= e.config.channel.silent_below
+        level = pfels_plus.public_level(e.system)
+        drawn, sent = (sum(map(len, part)) for part in zip(*((x.cohort, x.sending) for x in links), strict=True))
+        assert sent / drawn == pytest.approx(level.carried, abs=0.06)  # the public divisor knows of it
+    assert energy[0.03] < 0.6 * energy[0.0]
+    levels = [pfels_plus.public_level(e.system) for e in (plain, floored)]
+    assert levels[1].noise_multiplier >= levels[0].noise_multiplier * (1 - 1e-12)
+
+
+def test_a_gain_floor_is_pfels_plus_own_and_below_the_largest_gain():
+    with pytest.raises(InputError, match=r"channel\.silent_below: only pfels-plus has it"):
+        load_config("demo", {"channel.silent_below": 0.01})
+    with pytest.raises(InputError, match=r"channel\.silent_below = 9"):
+        load_config("demo", {"scheme": "pfels-plus", "channel.silent_below": 9})

@@ -3,7 +3,7 @@
 python docs/studies/plus.py fashion --total-epsilon 8 --adversary server --jobs 2
 
 Settings are chosen on seeds of their own, by mean accuracy. PFELS+ may choose only among those that take no more
-energy than the best of PFELS; to that end it may also spend only a part of the budget. Then all seeds are run.
+energy than the best of PFELS; to that end its weakest channels may stay silent. Then all seeds are run.
 Finished runs are read, so the same command takes up where it stopped.
 """
 
@@ -12,7 +12,6 @@ import itertools
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,9 @@ from pfels.studies import TUNING_SEEDS
 from pfels.sweep import Point, point_name, run_points
 
 
-def points(preset: str, chosen: dict[str, Any], budget: Footing, seeds: Sequence[int], out: Path) -> list[Point]:
-    """The runs of one setting on its share of the budget, a seed each."""
+def points(preset: str, settings: dict[str, Any], footing: Footing, seeds: Sequence[int], out: Path) -> list[Point]:
+    """The runs of one setting on the budget, a seed each."""
     made = []
-    settings = {key: value for key, value in chosen.items() if key != "spend"}
-    footing = replace(budget, epsilon=budget.epsilon * chosen["spend"])
     for seed in seeds:
         every = {**settings, **footing.settings(), "seed": seed}
         config = on_footing(load_config(preset, {**settings, "seed": seed}), footing)
@@ -58,7 +55,7 @@ def main() -> None:
     parser.add_argument("--adversary", default="server", type=Adversary)
     parser.add_argument("--learning-rates", default="0.02,0.05,0.1")
     parser.add_argument("--ratios", default="0.1,0.3,1.0")
-    parser.add_argument("--spend", default="1,0.75,0.55", help="shares of the budget that PFELS+ may spend")
+    parser.add_argument("--silent-below", default="0,0.005,0.01", help="the gains below which PFELS+ may be silent")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("-s", "--set", action="append", default=[])
     parser.add_argument("--jobs", type=int, default=1)
@@ -70,24 +67,25 @@ def main() -> None:
     rows, most = {}, float("inf")
     for scheme in asked.schemes.split(","):
         whole = scheme not in ("pfels", "pfels-plus")  # these send every coordinate
-        spends = [float(v) for v in asked.spend.split(",")] if scheme == "pfels-plus" else [1.0]
+        floors = [float(v) for v in asked.silent_below.split(",")] if scheme == "pfels-plus" else [0.0]
         grid = [
-            {"scheme": scheme, "training.learning_rate": rate, "compression.ratio": ratio, **others, "spend": spend}
-            for rate, ratio, spend in itertools.product(rates, [1.0] if whole else ratios, spends)
+            {"scheme": scheme, "training.learning_rate": rate, "compression.ratio": ratio, **others}
+            | ({"channel.silent_below": floor} if floor else {})
+            for rate, ratio, floor in itertools.product(rates, [1.0] if whole else ratios, floors)
         ]
         trials = tried(asked.preset, grid, footing, asked)
         allowed = [row for row in trials if scheme != "pfels-plus" or row[1] <= most]
         if scheme == "pfels":
             most = trials[0][1]
         if not allowed:
-            sys.exit(f"{scheme}: no setting takes as little energy as {most:.3g}; allow a smaller --spend")
+            sys.exit(f"{scheme}: no setting takes as little energy as {most:.3g}; let more of them be silent")
         _, _, chosen = allowed[0]
         runs = points(asked.preset, chosen, footing, [int(s) for s in asked.seeds.split(",")], asked.out / "runs")
         row = aggregate(run_points(runs, jobs=asked.jobs))
         rows[scheme] = {
             "learning_rate": chosen["training.learning_rate"],
             "ratio": chosen["compression.ratio"],
-            "spend": chosen["spend"],
+            "silent_below": chosen.get("channel.silent_below", 0.0),
             "tried": len(trials),
             "within_energy": len(allowed),
             **{key: row[key] for key in ("accuracy", "energy", "subcarriers", "privacy")},
@@ -96,7 +94,7 @@ def main() -> None:
         spent = f"{got['energy']['mean']:.3g}" if got["energy"] else "–"
         print(
             f"{scheme:12} accuracy {got['accuracy']['mean']:.4f} ± {got['accuracy']['std']:.4f}  energy {spent}  "
-            f"η {got['learning_rate']:g}  p {got['ratio']:g}  spends {got['spend']:g}  "
+            f"η {got['learning_rate']:g}  p {got['ratio']:g}  silent below {got['silent_below']:g}  "
             f"ε server {got['privacy']['server']['epsilon']}  ε outsider {got['privacy']['outsider']['epsilon']}",
             flush=True,
         )

@@ -86,11 +86,15 @@ class Cohort(_Table):
 
 
 class Channel(_Table):
-    """The uplink: fading law, receiver noise, power budgets as signal-to-noise ratios, and the spectrum."""
+    """The uplink: fading law, receiver noise, power budgets as signal-to-noise ratios, and the spectrum.
+
+    With pfels-plus, a device whose gain is less than `silent_below` does not send, which saves energy.
+    """
 
     gain_mean: Positive = 0.02
     gain_min: Positive = 0.0001
     gain_max: Positive = 0.1
+    silent_below: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     noise_std: Positive = 1.0
     snr_min_db: float = Field(default=2.0, allow_inf_nan=False)
     snr_max_db: float = Field(default=15.0, allow_inf_nan=False)
@@ -165,6 +169,10 @@ class Config(_Table):
             raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")
         if not channel.snr_min_db <= channel.snr_max_db:
             raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
+        if channel.silent_below > channel.gain_max:
+            raise ValueError(f"channel.silent_below = {channel.silent_below}: must be at most {channel.gain_max}")
+        if self.scheme != "pfels-plus" and channel.silent_below:
+            raise ValueError("channel.silent_below: only pfels-plus has it; leave it out")
         compression, privacy = self.compression, self.privacy
         if self.scheme != "pfels-plus" and (compression.kind != "rand-k" or compression.error_feedback):
             raise ValueError("compression.kind, compression.error_feedback: only pfels-plus has them; leave them out")

@@ -35,6 +35,7 @@ def link_system(
         delta=config.delta,
         noise_std=channel.noise_std,
         gain_law=GainLaw(channel.gain_mean, channel.gain_min, channel.gain_max),
+        silent_below=channel.silent_below,
         snr_law=SnrLaw(channel.snr_min_db, channel.snr_max_db, channel.snr_scale),
         budget=Budget(config.privacy.total_epsilon, Adversary(config.privacy.adversary), config.rounds),
         mask=config.compression.kind,

@@ -76,6 +76,7 @@ class System:
     start: Tensor | None = None
     mask: str = "rand-k"
     error_feedback: bool = False
+    silent_below: float = 0.0
     noise_seed: int | None = None
     ranks: Ranks = field(default_factory=Ranks)
 

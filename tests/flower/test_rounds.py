@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from pydantic import BaseModel
 
 from pfels import experiment
@@ -77,7 +77,8 @@ def test_a_device_uploads_k_numbers_and_hardly_more(flower: Flower):
     answers = [reply.content for reply in replies if "place" not in reply.content]
     assert answers
     assert all(set(content) == {"x"} for content in answers)
-    assert {wire.numbers(content["x"]).shape[1] for content in answers} == {k}
+    rows = [len(m.content["ask"]["devices"]) for m in grid.asked if "ask" in m.content]
+    assert [len(content["x"]["x"]) for content in answers] == [4 * k * count for count in rows]
     for record in result.records:
         assert 4 * k <= record["replies"]["bytes_per_device"] <= 1.05 * 4 * k
     asks = [m.content for m in grid.asked if "ask" in m.content]
@@ -93,7 +94,7 @@ def garbage(kind: str) -> Callable[[Message, int], Message]:
     def spoil(reply: Message, partition: int) -> Message:
         if partition != 1 or not is_answer(reply):
             return reply
-        x = wire.numbers(reply.content["x"])
+        x = torch.frombuffer(bytearray(reply.content["x"]["x"]), dtype=torch.float32).view(-1, 723)
         answer = {
             "wrong length": wire.answer(x[:, :-1]),
             "a row too many": wire.answer(torch.cat([x, x[:1]])),
@@ -101,6 +102,8 @@ def garbage(kind: str) -> Callable[[Message, int], Message]:
             "above its norm bound": wire.answer(x * 1e6 + 1),
             "for another round": wire.answer(x),
             "malformed": RecordDict({}),
+            "half a number": RecordDict({"x": ConfigRecord({"x": b"abc"})}),
+            "not numbers": RecordDict({"x": ConfigRecord({"x": "abc"})}),
         }
         reply.content = answer[kind]
         if kind == "for another round":
@@ -110,15 +113,18 @@ def garbage(kind: str) -> Callable[[Message, int], Message]:
     return spoil
 
 
+REASONS = {"a row too many": "wrong length", "half a number": "malformed", "not numbers": "malformed"}
+
+
 @pytest.mark.parametrize(
     "kind",
-    ["wrong length", "a row too many", "not finite", "above its norm bound", "for another round", "malformed"],
+    [*REASONS, "wrong length", "not finite", "above its norm bound", "for another round", "malformed"],
 )
 @pytest.mark.parametrize("scheme", ["pfels", "pfels-plus"])
 def test_garbage_is_dropped_counted_and_harmless(flower: Flower, kind: str, scheme: str):
     result, _ = flower(scheme=scheme, spoil=garbage(kind), rounds=5, out="garbage")
     silent, _ = flower(scheme=scheme, spoil=unheard, rounds=5, out="silent")
-    reason = "wrong length" if kind == "a row too many" else kind
+    reason = REASONS.get(kind, kind)
     dropped = sum(record["replies"]["dropped"].get(reason, 0) for record in result.records)
     lost = sum(record["replies"]["expected"] - record["replies"]["used"] for record in result.records)
     assert dropped == lost > 0
@@ -145,6 +151,15 @@ def test_a_round_without_some_of_its_devices_is_short_and_goes_on(flower: Flower
         assert replies["dropped"] == {}
     assert any(record["replies"]["short"] for record in result.records)
     assert result.summary["privacy"]["server"] == simulated(scheme="pfels", rounds=4).summary["privacy"]["server"]
+
+
+def test_many_numbers_travel_in_chunks_and_arrive_the_same():
+    signals = torch.randn(3, wire.SMALL // 2)
+    content = wire.answer(signals)
+    assert not isinstance(content["x"], ConfigRecord)
+    assert torch.equal(wire.signals(content, devices=3, width=wire.SMALL // 2), signals)
+    with pytest.raises(wire.UnusableError, match="wrong length"):
+        wire.signals(content, devices=2, width=wire.SMALL // 2)
 
 
 def test_nobody_connected_is_said(flower: Flower):

@@ -35,6 +35,7 @@ class Loopback:
     port: int
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
     nodes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    started_here: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     @classmethod
     @contextlib.contextmanager
@@ -83,19 +84,21 @@ class Loopback:
             )
         )  # fmt: skip
 
-    def run(self, run_config: Mapping[str, Any], *, federation: Mapping[str, Any] | None = None) -> str:
+    def run(
+        self, run_config: Mapping[str, Any], *, federation: Mapping[str, Any] | None = None, app: Path = APP
+    ) -> str:
         """`flwr run` the app to its end, and what it printed. The run's own success shows in its run directory."""
-        with self.started(run_config, federation=federation) as process:
+        with self.started(run_config, federation=federation, app=app) as process:
             said, _ = process.communicate()
         return said.decode(errors="replace")
 
     @contextlib.contextmanager
     def started(
-        self, run_config: Mapping[str, Any], *, federation: Mapping[str, Any] | None = None
+        self, run_config: Mapping[str, Any], *, federation: Mapping[str, Any] | None = None, app: Path = APP
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """`flwr run`, under way."""
         more = ["--federation-config", _pairs(federation)] if federation else []
-        command = [_tool("flwr"), "run", str(APP), "here", "--stream", "--run-config", _pairs(run_config), *more]
+        command = [_tool("flwr"), "run", str(app), "here", "--stream", "--run-config", _pairs(run_config), *more]
         process = subprocess.Popen(
             command, env=self._environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.home
         )
@@ -129,8 +132,8 @@ class Loopback:
                 for pid in living:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, sign)
-                for node in self.nodes:
-                    node.poll()  # so that none is left a zombie
+                for process in self.started_here:
+                    process.poll()  # so that none is left a zombie
                 if not living:
                     return
                 time.sleep(0.2)
@@ -138,10 +141,12 @@ class Loopback:
 
     def _start(self, log: str, tool: str, *arguments: str) -> "subprocess.Popen[bytes]":
         with (self.home / f"{log}.log").open("ab") as file:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [_tool(tool), *arguments], env=self._environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                 cwd=self.home, start_new_session=True,
             )  # fmt: skip
+        self.started_here.append(process)
+        return process
 
     def _environment(self) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"

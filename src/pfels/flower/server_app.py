@@ -1,7 +1,7 @@
 """The ServerApp: reads the run config, plays the rounds, and says how each went."""
 
 from collections.abc import Mapping
-from logging import INFO
+from logging import ERROR, INFO
 from statistics import fmean
 from typing import Any
 
@@ -9,6 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore import log
 
+from pfels.errors import GuardError, InputError, RunError
 from pfels.experiment import Result
 from pfels.flower import settings
 from pfels.flower.strategy import OverTheAir
@@ -19,9 +20,13 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run to the end; started again with the same `out`, go on from the last round."""
-    wanted = settings.read(context.run_config)
-    strategy = OverTheAir(wanted, progress=_tell)
-    strategy.start(grid)
+    try:
+        wanted = settings.read(context.run_config)
+        strategy = OverTheAir(wanted, progress=_tell)
+        strategy.start(grid)
+    except (InputError, RunError, GuardError) as error:
+        log(ERROR, "error: %s", error)  # Flower adds where in the code that was
+        raise
     assert strategy.finished is not None
     for line in told(strategy.finished):
         log(INFO, "%s", line)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 RAW = "float32-le"  # how an array's bytes are to be read
+SMALL = 2**18  # so many numbers go in one piece, which costs Flower's envelope least; more are cut into chunks
 
 
 class UnusableError(Exception):
@@ -102,18 +103,21 @@ class Ask:
 
 def answer(signals: Tensor) -> RecordDict:
     """A node's signals of a round: a row of k numbers for each device it was asked for, in that order, and no more."""
+    if signals.numel() <= SMALL:
+        return RecordDict({"x": ConfigRecord({"x": _raw(signals)})})
     return RecordDict({"x": packed(signals)})
 
 
 def signals(content: RecordDict, *, devices: int, width: int) -> Tensor:
     """The signals of an answer, which may be anything."""
     try:
-        found = numbers(content["x"])
+        record = content["x"]
+        found = _read(record["x"]) if isinstance(record, ConfigRecord) else numbers(record)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UnusableError("malformed") from None
-    if found.shape != (devices, width):
+    if found.numel() != devices * width:
         raise UnusableError("wrong length")
-    return found
+    return found.view(devices, width)
 
 
 def size(part: Any) -> int:
@@ -123,8 +127,7 @@ def size(part: Any) -> int:
 
 def packed(values: Tensor) -> ArrayRecord:
     """Numbers as a record."""
-    plain = values.detach().cpu().numpy().astype("<f4", copy=False)
-    return ArrayRecord({"x": Array(dtype="float32", shape=tuple(plain.shape), stype=RAW, data=plain.tobytes())})
+    return ArrayRecord({"x": Array(dtype="float32", shape=tuple(values.shape), stype=RAW, data=_raw(values))})
 
 
 def numbers(record: ArrayRecord) -> Tensor:
@@ -132,5 +135,12 @@ def numbers(record: ArrayRecord) -> Tensor:
     array = record["x"]
     if array.stype != RAW or array.dtype != "float32":
         raise ValueError(f"{array.dtype} as {array.stype}")
-    values = np.frombuffer(array.data, dtype="<f4").reshape(tuple(array.shape))
-    return torch.from_numpy(values.astype(np.float32))
+    return _read(array.data).view(array.shape)
+
+
+def _raw(values: Tensor) -> bytes:
+    return values.detach().cpu().numpy().astype("<f4", copy=False).tobytes()
+
+
+def _read(raw: bytes) -> Tensor:
+    return torch.from_numpy(np.frombuffer(raw, dtype="<f4").astype(np.float32))

@@ -1,7 +1,8 @@
 """PFELS+: the paper's idea with its holes closed (docs/pfels-plus.md says why each step is sound).
 
 Poisson cohorts; a second clip after the projection, to s = √p·ητC₁; one public level β from a budget for the whole
-training; a device whose channel cannot carry it stays silent; and a divisor that everybody knows beforehand.
+training; a device whose channel cannot carry it, or is too weak to be worth its energy, stays silent; and a divisor
+that everybody knows beforehand.
 """
 
 import math
@@ -52,7 +53,8 @@ def public_level(system: System) -> Level:
     amplitudes = np.sqrt(powers * system.dimension) * system.noise_std
 
     def carried(beta: float) -> float:
-        return float(gain_exceeds(beta * s / amplitudes, mean=gain.mean, low=gain.low, high=gain.high).mean())
+        needed = np.maximum(beta * s / amplitudes, system.silent_below)
+        return float(gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high).mean())
 
     allowed = system.noise_std / (z * s)
     beta = serving_level(beta=allowed, carried=carried)
@@ -151,7 +153,9 @@ class _Sent:
 
 def _able(system: System, level: Level, t: int) -> Ids:
     cohort = system.cohort(t)
-    return cohort[carries(system.gains(t, cohort), system.powers(cohort), beta=level.beta, bound=level.bound)]
+    h = system.gains(t, cohort)
+    able = carries(h, system.powers(cohort), beta=level.beta, bound=level.bound)
+    return cohort[able & (np.abs(h) >= system.silent_below)]
 
 
 def _with_memory(system: System, part: "LocalUpdates", devices: Ids, tally: Tally) -> Tensor:

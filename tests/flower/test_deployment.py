@@ -1,0 +1,108 @@
+"""Flower's own engines: its simulation, and a SuperLink with SuperNodes as processes."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pfels import experiment
+from pfels.config import load_config
+from pfels.flower.loopback import APP, Loopback
+
+GARBAGE = Path(__file__).parent / "garbage_app"
+PATIENCE_S = 180.0
+
+
+def parameters(run: Path) -> torch.Tensor:
+    return load_file(run / "checkpoint.safetensors")["theta"]
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    log = run / "rounds.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def wait(for_what: Callable[[], bool], why: str) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not for_what():
+        assert time.monotonic() < until, why
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
+    with Loopback.up(tmp_path_factory.mktemp("flower"), nodes=4, simulated=True) as deployment:
+        yield deployment
+
+
+@pytest.mark.parametrize("scheme", ["pfels", "wfl-pdp", "pfels-plus"])
+def test_ten_rounds_of_flowers_simulation_are_the_simulators(simulation: Loopback, tmp_path: Path, scheme: str):
+    out = tmp_path / "run"
+    said = simulation.run(
+        {"scheme": scheme, "rounds": 10, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4}
+    )
+    assert (out / "summary.json").exists(), said
+    own = experiment.run(load_config("demo", {"scheme": scheme, "rounds": 10})).parameters
+    assert float((parameters(out) - own).norm() / own.norm()) < 1e-6
+    k = records(out)[0]["subcarriers"]
+    assert 4 * k <= fmean(r["replies"]["bytes_per_device"] for r in records(out)) <= 1.05 * 4 * k
+    assert "FedAvg would upload 9,640" in said
+
+
+def test_a_client_that_sends_garbage_is_counted_and_harmless(simulation: Loopback, tmp_path: Path):
+    app = tmp_path / "garbage-app"
+    shutil.copytree(GARBAGE, app, ignore=shutil.ignore_patterns("__pycache__"))
+    manifest = (APP / "pyproject.toml").read_text()
+    (app / "pyproject.toml").write_text(
+        manifest.replace("pfels.flower.client_app:app", "garbage:app").replace('"pfels-app"', '"garbage-app"')
+    )
+    out = tmp_path / "run"
+    said = simulation.run(
+        {"scheme": "pfels", "rounds": 3, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4}, app=app
+    )
+    assert (out / "summary.json").exists(), said
+    for record in records(out):
+        liars = sum(device % 4 == 3 for device in record["cohort"])
+        assert record["replies"]["dropped"] == ({"not finite": liars} if liars else {})
+    assert torch.isfinite(parameters(out)).all()
+
+
+def test_a_wrong_key_is_refused_in_one_line(simulation: Loopback, tmp_path: Path):
+    said = simulation.run({"rounds": 0, "out": str(tmp_path / "run")}, federation={"num-supernodes": 2})
+    assert "error: rounds = 0: must be at least 1" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_killed_node_is_silent_and_a_killed_server_goes_on(tmp_path: Path):
+    out = tmp_path / "run"
+    settings = {"scheme": "pfels", "rounds": 6, "out": str(out), "noise": "seed", "reply_timeout_s": 20}
+    with Loopback.up(tmp_path / "flower", nodes=2) as deployment:
+        with deployment.started(settings):
+            wait(lambda: len(records(out)) >= 2, "the first rounds do not come")
+            wait(lambda: bool(deployment.pids("flwr-clientapp")), "nobody trains")  # in the middle of a round
+            os.killpg(deployment.nodes[1].pid, signal.SIGKILL)
+            wait(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the dead node")
+            done = len(records(out))
+            for pid in deployment.pids("flwr-serverapp"):
+                os.kill(pid, signal.SIGKILL)
+        said = deployment.run(settings)
+        assert (out / "summary.json").exists(), said
+        assert deployment.pids()
+    assert deployment.pids() == []
+    rounds = records(out)
+    assert [r["round"] for r in rounds] == list(range(6))
+    assert f"round {done}:" not in said, "the rounds before are not played again"
+    for record in rounds[done:]:
+        replies = record["replies"]
+        assert replies["used"] == sum(device % 2 == 0 for device in record["cohort"])
+        assert replies["short"]
+    assert torch.isfinite(parameters(out)).all()

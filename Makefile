@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 BROWSER := .venv/.browser
+FLOWER := .venv-flower/bin
 
-.PHONY: setup demo picture test test-browser lint bench bench-peers clean
+.PHONY: setup demo demo-flower picture test test-browser test-flower lint bench bench-peers clean
 
 setup: $(STAMP)
 
@@ -18,6 +19,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/pfels compare demo --seeds 0,1,2 --jobs 2 --out runs/demo
 	@echo "report: $$($(BIN)/pfels report runs/demo)"
+
+# Four real SuperNodes on loopback, held to what the simulator makes of the same config.
+demo-flower: .venv-flower/.installed
+	$(FLOWER)/python -m pfels.flower.demo runs/demo-flower
 
 picture: setup
 	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
@@ -35,6 +40,16 @@ test-browser: setup $(BROWSER)
 $(BROWSER): $(STAMP)
 	$(BIN)/python -m pip install --quiet -e '.[browser]' -c constraints.txt
 	touch $(BROWSER)
+
+# Flower gets an environment of its own: it asks for older versions of what we share with it.
+test-flower: .venv-flower/.installed
+	$(FLOWER)/python -m pytest -q tests/flower
+
+.venv-flower/.installed: pyproject.toml constraints.txt
+	test -x $(FLOWER)/python || $(PYTHON) -m venv .venv-flower
+	$(FLOWER)/python -m pip install --quiet torch -c constraints.txt
+	$(FLOWER)/python -m pip install --quiet -e '.[flower]' 'pytest>=8.2' -c constraints.txt
+	touch $@
 
 lint: setup
 	$(BIN)/ruff check .
@@ -55,4 +70,4 @@ bench-peers: setup .venv-peers/.installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-flower .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,20 @@ from pfels.config import Config, load_config
 from pfels.schemes import SCHEMES
 
 SMALL = {"rounds": 6, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 3}
+
+
+# Flower's tests have an environment of their own.
+FLOWER = find_spec("flwr") is not None
+collect_ignore = [] if FLOWER else ["flower"]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what was left out, and why."""
+    if not FLOWER:
+        line = (
+            "left out: tests/flower, since Flower is not installed here; `make test-flower` installs it and runs them"
+        )
+        terminalreporter.write_line(line)
 
 
 def pytest_configure() -> None:

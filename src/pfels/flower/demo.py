@@ -4,6 +4,7 @@ python -m pfels.flower.demo [OUT]
 """
 
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -51,4 +52,5 @@ def main(out: Path) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left running
     sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo-flower")))

@@ -91,3 +91,21 @@ def test_an_interrupted_sweep_saves_every_run_and_goes_on_from_there(tmp_path: P
     for out in ("cut", "whole"):
         subprocess.run([*command, "--out", str(tmp_path / out)], check=True, capture_output=True, timeout=120)
     assert tree(tmp_path / "cut") == tree(tmp_path / "whole")
+
+
+def test_the_workers_of_a_killed_sweep_stop_and_leave_what_can_be_resumed(tmp_path: Path):
+    options = [word for key, value in (SMALL | {"rounds": 100_000}).items() for word in ("-s", f"{key}={value}")]
+    command = [sys.executable, "-m", "pfels", "sweep", "demo", "-g", "scheme=pfels,wfl-p", *options, "--jobs", "2"]
+    process = subprocess.Popen([*command, "--out", str(tmp_path)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    logs = [tmp_path / f"scheme={name},seed=0" / "rounds.jsonl" for name in ("pfels", "wfl-p")]
+    deadline = time.monotonic() + 60
+    while not all(log.exists() and log.stat().st_size for log in logs) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    before, sizes = [], [log.stat().st_size for log in logs]
+    while before != sizes and time.monotonic() < deadline:
+        time.sleep(1)
+        before, sizes = sizes, [log.stat().st_size for log in logs]
+    assert before == sizes, "they go on without their parent"
+    assert all((log.parent / "checkpoint.safetensors").exists() for log in logs)

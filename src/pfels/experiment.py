@@ -49,19 +49,22 @@ def run(
     workers: int | None = None,
     progress: Progress = lambda record: None,
     uplink: Uplink = play,
+    carrier: str | None = None,
 ) -> Result:
     """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
 
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last whole round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
     work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `uplink`
-    carries a round out; by default all devices are simulated here.
+    carries a round out; by default all devices are simulated here. `carrier` names what it uses, for environment.json.
     """
     ranks = Ranks.join(config.run.device)
     with one_thread_each():
         if not ranks.leads:
             return _follow(config, ranks, workers)
-        return _lead(config, out, ranks, resume=resume, workers=workers, progress=progress, uplink=uplink)
+        return _lead(
+            config, out, ranks, resume=resume, workers=workers, progress=progress, uplink=uplink, carrier=carrier
+        )
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
@@ -85,6 +88,7 @@ def _lead(
     workers: int | None,
     progress: Progress,
     uplink: Uplink,
+    carrier: str | None,
 ) -> Result:
     if out is None:
         experiment = build(config, workers=workers, ranks=ranks)
@@ -99,7 +103,8 @@ def _lead(
         return Result(summary, directory.records(), checkpoint.tensors["theta"])
     experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks)
     engine = experiment.training.engine
-    with directory.opened(resume=resume, environment=environment() | {"engine": engine}) as checkpoint:
+    about = environment() | {"engine": engine} | ({"carrier": carrier} if carrier else {})
+    with directory.opened(resume=resume, environment=about) as checkpoint:
         ranks.tell(Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {}))
         return _play(experiment, directory, checkpoint, progress, uplink)
 

@@ -18,7 +18,7 @@ def adversaries(study: Study) -> list[dict[str, Any]]:
     )
     return [
         _block("server", "Against the server, over the whole training", Adversary.SERVER, server,
-               "The figure is that of the device that lost most, in the seed where it lost most."),
+               "The figure is that of the device that lost most, in the seed where it lost most." + _carried(study)),
         _block("outsider", "Against an outsider, over the whole training", Adversary.OUTSIDER, outsider,
                "Who took part is hidden from an outsider, which may make the loss smaller."),
         _block("claimed", "What the paper claims, for one round", Adversary.SERVER, claimed,
@@ -26,6 +26,17 @@ def adversaries(study: Study) -> list[dict[str, Any]]:
         _block("exact", "What the paper's argument gives, for one round", Adversary.OUTSIDER, exact,
                "The argument behind the claim, done exactly, for the round with least noise."),
     ]  # fmt: skip
+
+
+def _carried(study: Study) -> str:
+    """What a digital link changes: there the server could look at each signal before it adds them up."""
+    carriers = {run.environment.get("carrier") for group in study.groups for run in group.runs} - {None}
+    if not carriers:
+        return ""
+    return (
+        f" Rounds were carried by {words.listed(sorted(map(str, carriers)))}: the figure describes whoever sees only "
+        "the noisy sums, as a radio would; a server of this kind could look at single signals (docs/deployment.md)."
+    )
 
 
 def spread_rows(study: Study) -> list[tuple[Group, Mapping[str, Any]]]:

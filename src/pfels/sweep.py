@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import re
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -165,8 +166,9 @@ def _listen(workers: Sequence[SpawnProcess], news: Any, points: Sequence[Point],
 
 
 def _work(points: Sequence[Point], tasks: Any, news: Any, threads: int) -> None:
-    """A worker's life: take points until there are none, or until it is told to stop."""
+    """A worker's life: take points until there are none, or until it is told to stop, or its parent is gone."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    threading.Thread(target=_follow_parent, daemon=True).start()
     index = -1
     try:
         while (index := tasks.get()) is not None:
@@ -180,6 +182,14 @@ def _work(points: Sequence[Point], tasks: Any, news: Any, threads: int) -> None:
         news.put(("failed", index, str(error)))
     except BaseException:
         news.put(("failed", index, traceback.format_exc()))
+
+
+def _follow_parent() -> None:
+    """Stop this worker once its parent has died, however that came about."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _tell(news: Any, index: int, done: int) -> None:

@@ -40,8 +40,8 @@ def told(result: Result) -> list[str]:
     sent = [r["replies"]["bytes_per_device"] for r in result.records if r["replies"]["bytes_per_device"] is not None]
     lines = [
         f"accuracy {summary['accuracy']:.4f} after {summary['rounds']} rounds",
-        f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against the server, for the worst "
-        "device; neighbours: one device's data emptied",
+        f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against a server that sees only "
+        "the noisy sums, for the worst device; neighbours: one device's data emptied",
     ]
     if sent:
         k = result.records[0]["subcarriers"] if summary["energy"] is not None else d

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -40,7 +41,10 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         self.fleet = Fleet(grid, Hello(settings.shared(config), settings.digest(config)), self.wanted.reply_timeout_s)
         self.fleet.gather()
         begun = (self.wanted.out / "config.toml").exists()
-        self.finished = experiment.run(config, self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry)
+        self.finished = experiment.run(
+            config, self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry,
+            carrier=f"Flower {version('flwr')}",
+        )  # fmt: skip
         return Result(arrays=packed(self.finished.parameters))
 
     def carry(self, scheme: Scheme, system: System, link: Link, theta: Tensor, tally: Tally) -> Tensor:

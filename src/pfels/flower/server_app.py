@@ -30,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
     assert strategy.finished is not None
     for line in told(strategy.finished):
         log(INFO, "%s", line)
-    log(INFO, "run directory: %s", wanted.out)
+    log(INFO, "run directory: %s", wanted.out.absolute())
 
 
 def told(result: Result) -> list[str]:

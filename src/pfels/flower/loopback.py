@@ -105,9 +105,10 @@ class Loopback:
         try:
             yield process
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
     def pids(self, name: str = "") -> list[int]:
         """The processes of this deployment whose command line has `name` in it."""

@@ -33,17 +33,23 @@ class Experiment:
 
 
 def build(
-    config: Config, *, workers: int | None = None, engine: str | None = None, ranks: Ranks | None = None
+    config: Config,
+    *,
+    workers: int | None = None,
+    engine: str | None = None,
+    ranks: Ranks | None = None,
+    federation: Federation | None = None,
 ) -> Experiment:
     """Everything a run needs, built from its config; wrong data are found here, before anything is written.
 
     `engine` is the one that a run was begun with, if it was; otherwise the config says which. `ranks` are the
-    processes that share the run.
+    processes that share the run. `federation` stands in for the one of the config, where a machine has its own data.
     """
     if config.run.device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
     ranks = Ranks(device=config.run.device) if ranks is None else ranks
-    model, training, federation = config.model, config.training, federate(config)
+    federation = federate(config) if federation is None else federation
+    model, training = config.model, config.training
     network = models.build(model.name, shape=federation.shape, classes=federation.classes, hidden=model.hidden)
     local = LocalTraining(
         network, federation, learning_rate=training.learning_rate, epochs=training.local_epochs,

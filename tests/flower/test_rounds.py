@@ -14,10 +14,12 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from pydantic import BaseModel
 
 from pfels import experiment
+from pfels.assembly import federate
 from pfels.config import Config, load_config
 from pfels.errors import InputError, RunError
 from pfels.flower import client_app, settings, wire
 from pfels.flower.loopback import APP
+from pfels.flower.own_data import own_federation
 from pfels.flower.server_app import told
 from pfels.report import write_report
 
@@ -235,6 +237,35 @@ def settings_of_app() -> dict[str, Any]:
     tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
     inner = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
     return {key: value for key, value in tree.items() if key not in tables} | inner
+
+
+def write_own(path: Path, federation: Any, devices: list[int]) -> None:
+    """The examples of some devices as a node's own file."""
+    shards = [federation.examples([device]) for device in devices]
+    x, y = (np.concatenate([getattr(shard, part)[0].numpy() for shard in shards]) for part in ("x", "y"))
+    names = np.repeat(np.arange(len(devices)), [len(shard.y[0]) for shard in shards])
+    np.savez(path, x_train=x[:, 0], y_train=y, x_test=x[:1, 0], y_test=y[:1], writer_train=names)
+
+
+def test_nodes_with_data_of_their_own(flower: Flower, tmp_path: Path):
+    federation = federate(load_config("demo"))
+    nodes = []
+    for partition in range(2):
+        write_own(tmp_path / f"{partition}.npz", federation, list(range(partition, 100, 2)))
+        nodes.append({"local-data": str(tmp_path / f"{partition}.npz")})
+    result, _ = flower(scheme="pfels", rounds=3, partitions=2, nodes=nodes)
+    assert apart(result.parameters, simulated(scheme="pfels", rounds=3).parameters) < 1e-6
+
+
+def test_own_data_that_do_not_fit_are_refused(tmp_path: Path):
+    config, place = load_config("demo"), wire.Place(0, 50)
+    path = tmp_path / "own.npz"
+    write_own(path, federate(config), [0, 50, 51])
+    with pytest.raises(InputError, match="holds the examples of 3 devices; this node carries 2"):
+        own_federation(str(path), config, place)
+    np.savez(path, x_train=np.zeros((4, 5)), y_train=np.zeros(4, int), x_test=np.zeros((1, 5)), y_test=np.zeros(1, int))
+    with pytest.raises(InputError, match=r"examples of shape \(5,\) in 1 classes; must be \(1, 8, 8\)"):
+        own_federation(str(path), config, place)
 
 
 def test_a_node_does_no_more_than_its_round(flower: Flower):

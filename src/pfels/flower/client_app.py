@@ -19,6 +19,7 @@ from torch import Tensor
 from pfels.assembly import Experiment, build
 from pfels.errors import InputError, RunError
 from pfels.flower import settings, wire
+from pfels.flower.own_data import own_federation
 from pfels.flower.wire import Ask, Hello, Place, numbers, packed
 from pfels.link import Link, Tally
 from pfels.workers import one_thread_each
@@ -105,7 +106,9 @@ def _frozen(config: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
 def _experiment(run_config: frozenset[tuple[str, Any]], node_config: frozenset[tuple[str, Any]]) -> Experiment:
     """The experiment of a run on this node. A process that serves many messages builds it once."""
     run, node = dict(run_config), dict(node_config)
-    experiment = build(settings.config_of(run, node))
+    config = settings.config_of(run, node)
+    own = own_federation(node["local-data"], config, _place(node)) if "local-data" in node else None
+    experiment = build(config, federation=own)
     if settings.read(run).secret_noise:
         system = replace(experiment.system, noise_seed=secrets.randbits(64))
         return replace(experiment, system=system)

@@ -15,7 +15,7 @@ from pfels.config import NEUTRAL_KEYS, Config, load_config
 from pfels.errors import InputError
 
 OWN_KEYS = ("preset", "out", "noise", "reply_timeout_s")
-NODE_KEYS = ("partition-id", "num-partitions")
+NODE_KEYS = ("partition-id", "num-partitions", "local-data")
 LOCAL_KEYS = NEUTRAL_KEYS | {"data.path", "run.device", "run.engine", "run.eval_every"}  # each machine has its own
 
 

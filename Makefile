@@ -43,12 +43,12 @@ $(BROWSER): $(STAMP)
 
 # Flower gets an environment of its own: it asks for older versions of what we share with it.
 test-flower: .venv-flower/.installed
-	$(FLOWER)/python -m pytest -q tests/flower
+	$(FLOWER)/python -m pytest -q -n 2 tests/flower
 
 .venv-flower/.installed: pyproject.toml constraints.txt
 	test -x $(FLOWER)/python || $(PYTHON) -m venv .venv-flower
 	$(FLOWER)/python -m pip install --quiet torch -c constraints.txt
-	$(FLOWER)/python -m pip install --quiet -e '.[flower]' 'pytest>=8.2' -c constraints.txt
+	$(FLOWER)/python -m pip install --quiet -e '.[flower]' 'pytest>=8.2' 'pytest-xdist>=3.6' -c constraints.txt
 	touch $@
 
 lint: setup

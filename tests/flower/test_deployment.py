@@ -84,10 +84,10 @@ def test_a_wrong_key_is_refused_in_one_line(simulation: Loopback, tmp_path: Path
 
 def test_a_killed_node_is_silent_and_a_killed_server_goes_on(tmp_path: Path):
     out = tmp_path / "run"
-    settings = {"scheme": "pfels", "rounds": 6, "out": str(out), "noise": "seed", "reply_timeout_s": 20}
+    settings = {"scheme": "pfels", "rounds": 5, "out": str(out), "noise": "seed", "reply_timeout_s": 20}
     with Loopback.up(tmp_path / "flower", nodes=2) as deployment:
         with deployment.started(settings):
-            wait(lambda: len(records(out)) >= 2, "the first rounds do not come")
+            wait(lambda: len(records(out)) >= 1, "the first rounds do not come")
             wait(lambda: bool(deployment.pids("flwr-clientapp")), "nobody trains")  # in the middle of a round
             os.killpg(deployment.nodes[1].pid, signal.SIGKILL)
             wait(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the dead node")
@@ -99,7 +99,7 @@ def test_a_killed_node_is_silent_and_a_killed_server_goes_on(tmp_path: Path):
         assert deployment.pids()
     assert deployment.pids() == []
     rounds = records(out)
-    assert [r["round"] for r in rounds] == list(range(6))
+    assert [r["round"] for r in rounds] == list(range(5))
     assert f"round {done - 1}:" not in said, "the rounds before are not played again"
     for record in rounds[done:]:
         replies = record["replies"]

@@ -342,10 +342,11 @@ def test_a_kill_in_mid_download_leaves_nothing_half_made(tmp_path: Path, how: si
 
 
 @pytest.fixture
-def pfels_data(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """`pfels`, in this process: exit code, stdout, lines on stderr."""
+def pfels_data(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """`pfels`, in this process and an empty directory: exit code, stdout, lines on stderr."""
     from pfels import cli
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
     monkeypatch.setenv("COLUMNS", "100")
 

@@ -143,6 +143,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "ration alone": {"scheme": "ration"},
     "second clip and public level": {"scheme": "second clip, public level"},
     "PFELS+ (all)": {"scheme": "pfels-plus"},
+    "PFELS+ with a floor of 0.005 on gains": {"scheme": "pfels-plus", "channel.silent_below": 0.005},
     "PFELS+ with error feedback": {"scheme": "pfels-plus", "compression.error_feedback": True},
     "PFELS+ with public-top-k": {"scheme": "pfels-plus", "compression.kind": "public-top-k"},
     "PFELS+ with server momentum 0.5": {"scheme": "pfels-plus", "server.momentum": 0.5, "server.learning_rate": 0.5},
@@ -206,7 +207,7 @@ def main() -> None:
         row = aggregate(s for point, s in zip(runs, summaries, strict=True) if point.settings["row"] == label)
         rows[label] = {key: row[key] for key in ("accuracy", "energy", "subcarriers", "privacy")}
         print(
-            f"{label:36} {row['accuracy']['mean']:.4f} ± {row['accuracy']['std']:.4f}"
+            f"{label:38} {row['accuracy']['mean']:.4f} ± {row['accuracy']['std']:.4f}"
             f"  energy {row['energy']['mean']:.3g}  ε server {row['privacy']['server']['epsilon']:.3f}"
         )
     about = {"preset": asked.preset, "budget": footing.settings(), "common": common, "schemes": rows}

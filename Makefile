@@ -43,7 +43,7 @@ $(BROWSER): $(STAMP)
 
 # Flower gets an environment of its own: it asks for older versions of what we share with it.
 test-flower: .venv-flower/.installed
-	$(FLOWER)/python -m pytest -q -n 2 tests/flower
+	$(FLOWER)/python -m pytest -q -n 2 --maxschedchunk 1 tests/flower
 
 .venv-flower/.installed: pyproject.toml constraints.txt
 	test -x $(FLOWER)/python || $(PYTHON) -m venv .venv-flower

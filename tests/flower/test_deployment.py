@@ -38,6 +38,32 @@ def wait(for_what: Callable[[], bool], why: str) -> None:
         time.sleep(0.2)
 
 
+def test_a_killed_node_is_silent_and_a_killed_server_goes_on(tmp_path: Path):
+    out = tmp_path / "run"
+    settings = {"scheme": "pfels", "rounds": 5, "out": str(out), "noise": "seed", "reply_timeout_s": 20}
+    with Loopback.up(tmp_path / "flower", nodes=2) as deployment:
+        with deployment.started(settings):
+            wait(lambda: len(records(out)) >= 1, "the first rounds do not come")
+            wait(lambda: bool(deployment.pids("flwr-clientapp")), "nobody trains")  # in the middle of a round
+            os.killpg(deployment.nodes[1].pid, signal.SIGKILL)
+            wait(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the dead node")
+            done = len(records(out))
+            for pid in deployment.pids("flwr-serverapp"):
+                os.kill(pid, signal.SIGKILL)
+        said = deployment.run(settings)
+        assert (out / "summary.json").exists(), said
+        assert deployment.pids()
+    assert deployment.pids() == []
+    rounds = records(out)
+    assert [r["round"] for r in rounds] == list(range(5))
+    assert f"round {done - 1}:" not in said, "the rounds before are not played again"
+    for record in rounds[done:]:
+        replies = record["replies"]
+        assert replies["used"] == sum(device % 2 == 0 for device in record["cohort"])
+        assert replies["short"]
+    assert torch.isfinite(parameters(out)).all()
+
+
 @pytest.fixture(scope="module")
 def simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
     with Loopback.up(tmp_path_factory.mktemp("flower"), nodes=4, simulated=True) as deployment:
@@ -80,29 +106,3 @@ def test_a_wrong_key_is_refused_in_one_line(simulation: Loopback, tmp_path: Path
     said = simulation.run({"rounds": 0, "out": str(tmp_path / "run")}, federation={"num-supernodes": 2})
     assert "error: rounds = 0: must be a whole number of at least 1" in said, said
     assert not (tmp_path / "run").exists()
-
-
-def test_a_killed_node_is_silent_and_a_killed_server_goes_on(tmp_path: Path):
-    out = tmp_path / "run"
-    settings = {"scheme": "pfels", "rounds": 5, "out": str(out), "noise": "seed", "reply_timeout_s": 20}
-    with Loopback.up(tmp_path / "flower", nodes=2) as deployment:
-        with deployment.started(settings):
-            wait(lambda: len(records(out)) >= 1, "the first rounds do not come")
-            wait(lambda: bool(deployment.pids("flwr-clientapp")), "nobody trains")  # in the middle of a round
-            os.killpg(deployment.nodes[1].pid, signal.SIGKILL)
-            wait(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the dead node")
-            done = len(records(out))
-            for pid in deployment.pids("flwr-serverapp"):
-                os.kill(pid, signal.SIGKILL)
-        said = deployment.run(settings)
-        assert (out / "summary.json").exists(), said
-        assert deployment.pids()
-    assert deployment.pids() == []
-    rounds = records(out)
-    assert [r["round"] for r in rounds] == list(range(5))
-    assert f"round {done - 1}:" not in said, "the rounds before are not played again"
-    for record in rounds[done:]:
-        replies = record["replies"]
-        assert replies["used"] == sum(device % 2 == 0 for device in record["cohort"])
-        assert replies["short"]
-    assert torch.isfinite(parameters(out)).all()

@@ -1,9 +1,11 @@
 """Every format is read as its description says, refused where it is broken, and never held in memory twice."""
 
 import gzip
+import io
 import json
 import os
 import tracemalloc
+import zipfile
 from io import StringIO
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfels import datasets
-from pfels.data import cifar10, idx, json_stream, leaf, packed
+from pfels.data import cifar10, idx, json_stream, leaf, npz, packed
 from pfels.data.json_stream import JsonStream
 from pfels.errors import InputError
 from pfels.partition import split
@@ -255,3 +257,32 @@ def test_devices_too_small_to_keep_a_tenth_are_refused(tmp_path: Path):
 def test_data_that_are_not_at_hand_name_the_command_that_gets_them(name: str, command: str):
     with pytest.raises(InputError, match=f'data.name = "{name}": not in the cache; run: pfels data {command}$'):
         datasets.load(name)
+
+
+def test_an_npz_that_is_none_is_one_clear_line(tmp_path: Path):
+    """Whatever a file from elsewhere holds, nothing of it is run, and the reader says what is wrong."""
+    good = {"x_train": np.ones((9, 4)), "y_train": np.arange(9), "x_test": np.ones((2, 4)), "y_test": np.arange(2)}
+    path = tmp_path / "own.npz"
+    np.savez_compressed(path, **good)
+    torn = bytearray(path.read_bytes())
+    torn[60:90] = bytes(b ^ 0x5A for b in torn[60:90])
+    array, objects = io.BytesIO(), io.BytesIO()
+    np.save(array, np.zeros(3))
+    np.savez(objects, **{**good, "y_train": np.array([print] * 9, dtype=object)})
+    huge = {"descr": "<f8", "fortran_order": False, "shape": (10**14, 8)}
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, huge)
+    for content in (bytes(torn), array.getvalue(), objects.getvalue(), members(b"hello"), members(header.getvalue())):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"^data\.path = .*own\.npz'") as caught:
+            npz.read(path)
+        assert "\n" not in str(caught.value)
+
+
+def members(content: bytes) -> bytes:
+    """A zip whose arrays all hold these bytes."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for name in npz.ARRAYS:
+            file.writestr(f"{name}.npy", content)
+    return archive.getvalue()

@@ -94,8 +94,10 @@ def flower(tmp_path: Path) -> Callable[..., tuple[Any, Nodes]]:
         config |= {key.replace("__", "."): value for key, value in run.items()}
         config["out"] = str(tmp_path / run.get("out", "run"))
         grid = Nodes(config, partitions, spoil=spoil, node_config=dict(enumerate(nodes)))
+        play.grids.append(grid)
         strategy = OverTheAir(settings.read(config))
         strategy.start(grid)
         return strategy.finished, grid
 
+    play.grids = []
     return play

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from pydantic import BaseModel
 
 from pfels import experiment
@@ -197,6 +197,25 @@ def test_a_config_that_differs_is_refused_by_its_key(flower: Flower, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+def test_a_device_never_lives_on_two_nodes(flower: Flower):
+    """A node that cuts the devices another way would have some of them heard twice, at twice their sensitivity."""
+    with pytest.raises(RunError, match=r"partition-id 0\): num-partitions = (2, 3|3, 2) on other nodes"):
+        flower(partitions=2, nodes=[{}, {"partition-id": 0, "num-partitions": 3}])
+
+
+def test_a_misfit_that_joins_later_is_left_out_and_the_run_goes_on(flower: Flower):
+    def join(reply: Message, partition: int) -> Message:
+        if is_answer(reply):
+            config = {"partition-id": 0, "num-partitions": 3}
+            grid = grids[0]
+            grid.contexts.setdefault(999, Context(1, 999, config, RecordDict(), grid.contexts[100].run_config))
+        return reply
+
+    grids = flower.grids
+    result, _ = flower(scheme="pfels", partitions=2, rounds=3, spoil=join)
+    assert apart(result.parameters, simulated(scheme="pfels", rounds=3).parameters) < 1e-6
+
+
 def test_what_a_machine_has_of_its_own_may_differ(flower: Flower):
     result, _ = flower(nodes=[{"run.workers": 1}, {"run.engine": "threaded"}], partitions=2, rounds=3)
     assert apart(result.parameters, simulated(rounds=3).parameters) < 1e-5
@@ -277,6 +296,12 @@ def test_a_node_does_no_more_than_its_round(flower: Flower):
     with pytest.raises(RunError, match="answered already"):
         client_app.app(first, context)
     ask = wire.Ask.read(first.content, dimension=result.summary["dimension"])
+    del context.state["done"]  # as if the node had never been asked
+    for number in (-1, 2, 10**12):
+        first.content["ask"]["round"] = number
+        with pytest.raises(RunError, match=f"round {number}: answered already, or not among 2 rounds"):
+            client_app.app(first, context)
+    first.content["ask"]["round"] = ask.round
     mine = set(range(first.metadata.dst_node_id - 100, 100, 4))
     stranger = min(set(range(100)) - mine)
     resting = min(mine - set(result.records[0]["cohort"]))
@@ -302,7 +327,6 @@ def test_secret_noise_cannot_be_told_from_the_seed(flower: Flower):
 
 def test_dp_fedavg_noise_is_the_devices_own_secret(flower: Flower):
     one, _ = flower(scheme="dp-fedavg", rounds=1, noise="secret", out="one")
-    client_app._experiment.cache_clear()
     two, _ = flower(scheme="dp-fedavg", rounds=1, noise="secret", out="two")
     assert not torch.equal(one.parameters, two.parameters)
 

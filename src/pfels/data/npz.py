@@ -1,11 +1,13 @@
 """A user's own arrays: an .npz with x_train, y_train, x_test, y_test and, for a natural partition, writer_train."""
 
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from pfels.errors import InputError
@@ -21,15 +23,21 @@ def read(path: Path) -> Mapping[str, Array]:
     if not path.is_file():
         raise InputError(f"{where}: no such file; give an .npz with {', '.join(ARRAYS)}")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, NpzFile):
+            raise InputError(f"{where}: a single array; give an .npz with {', '.join(ARRAYS)}")
+        with archive:
             missing = [name for name in ARRAYS if name not in archive]
             if missing:
                 raise InputError(f"{where}: lacks {', '.join(missing)}; it has {', '.join(archive) or 'nothing'}")
             arrays = {name: archive[name] for name in (*ARRAYS, "writer_train") if name in archive}
-    except (BadZipFile, OSError, ValueError, EOFError) as error:
+    except (BadZipFile, OSError, ValueError, EOFError, MemoryError, zlib.error) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{where}: not a readable .npz of plain arrays ({error})") from None
+    odd = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+    if odd:
+        raise InputError(f"{where}: {', '.join(odd)}: not an array")
     for part in ("train", "test"):
         _check(where, part, arrays[f"x_{part}"], arrays[f"y_{part}"], arrays["x_train"])
     writers = arrays.get("writer_train")

@@ -46,29 +46,36 @@ def train(message: Message, context: Context) -> Message:
     with one_thread_each():
         experiment = _experiment(_frozen(context.run_config), _frozen(context.node_config))
         ask = Ask.read(message.content, dimension=experiment.system.dimension)
+        _check_round(ask, experiment, context)
         link = experiment.scheme.prepare(experiment.system, ask.round)
-        _check(ask, link, experiment, context)
+        _check_devices(ask, link, context)
+        context.state["done"] = ConfigRecord({"round": ask.round})
         signals = _signals(experiment, link, ask, context)
     return Message(wire.answer(signals), reply_to=message)
 
 
-def _check(ask: Ask, link: Link, experiment: Experiment, context: Context) -> None:
-    """Refuse what the server has no right to, and note the round as answered."""
+def _check_round(ask: Ask, experiment: Experiment, context: Context) -> None:
+    """Refuse another config, a round that was answered, and one that the run does not have."""
     if ask.digest != settings.digest(experiment.config):
         raise RunError("the server's config is not the one of this run")
+    done = context.state.get("done", ConfigRecord({"round": -1}))["round"]
+    if not done < ask.round < experiment.config.rounds:
+        raise RunError(f"round {ask.round}: answered already, or not among {experiment.config.rounds} rounds")
+
+
+def _check_devices(ask: Ask, link: Link, context: Context) -> None:
+    """Refuse devices that do not live here or have no part in this round."""
     mine = _place(context.node_config)
     for asked, drawn in ((ask.devices, link.sending), (ask.waiting, link.waiting)):
         strangers = set(asked) - set(mine.carries(drawn).tolist())
         if strangers:
             raise RunError(f"round {ask.round}: device {min(strangers)} does not live here or was not drawn")
-    done = context.state.get("done", ConfigRecord({"round": -1}))["round"]
-    if ask.round <= done or ask.round >= experiment.config.rounds:
-        raise RunError(f"round {ask.round}: answered already, or not among {experiment.config.rounds} rounds")
-    context.state["done"] = ConfigRecord({"round": ask.round})
 
 
 def _signals(experiment: Experiment, link: Link, ask: Ask, context: Context) -> Tensor:
     scheme, system = experiment.scheme, experiment.system
+    if settings.read(context.run_config).secret_noise:  # new for every message: no two are hidden by the same noise
+        system = replace(system, noise_seed=secrets.randbits(64))
     memory = _remembered(context, [*ask.devices, *ask.waiting])
     tally, rows = Tally(memory=memory), []
     indices = scheme.indices(system, ask.theta, ask.round)
@@ -108,8 +115,4 @@ def _experiment(run_config: frozenset[tuple[str, Any]], node_config: frozenset[t
     run, node = dict(run_config), dict(node_config)
     config = settings.config_of(run, node)
     own = own_federation(node["local-data"], config, _place(node)) if "local-data" in node else None
-    experiment = build(config, federation=own)
-    if settings.read(run).secret_noise:
-        system = replace(experiment.system, noise_seed=secrets.randbits(64))
-        return replace(experiment, system=system)
-    return experiment
+    return build(config, federation=own)

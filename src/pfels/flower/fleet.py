@@ -29,17 +29,19 @@ class Fleet:
         """Greet nodes until every partition has one, or the wait is over; nobody at all is an error."""
         until = time.monotonic() + self.timeout_s
         while not self.complete and time.monotonic() < until:
-            self.greet()
+            refused = self.greet()
+            if refused:
+                raise RunError(refused[0])
             if not self.complete:
                 time.sleep(PAUSE_S)
         if not self.places:
             raise RunError(f"no node has answered within {self.timeout_s:g} s; are SuperNodes connected?")
 
-    def greet(self) -> None:
-        """Greet nodes that are new here. A node whose config differs ends the run, with the key that does."""
+    def greet(self) -> list[str]:
+        """Greet nodes that are new here, and why some of them cannot take part: config or partition does not fit."""
         new = [node for node in self.grid.get_node_ids() if node not in self.greeted]
         self.greeted.update(new)
-        messages = [Message(self.hello.record(), node, MessageType.QUERY) for node in new]
+        messages, refused = [Message(self.hello.record(), node, MessageType.QUERY) for node in new], []
         for reply in self.exchange(messages):
             if reply.has_error():
                 continue
@@ -47,17 +49,23 @@ class Fleet:
                 place = Place.read(reply.content)
             except UnusableError:
                 continue
-            if place.refused:
-                raise RunError(f"node {reply.metadata.src_node_id} (partition-id {place.partition}): {place.refused}")
-            self.places[reply.metadata.src_node_id] = place
+            reason = place.refused or self._misfit(place)
+            if reason:
+                refused.append(f"node {reply.metadata.src_node_id} (partition-id {place.partition}): {reason}")
+            else:
+                self.places[reply.metadata.src_node_id] = place
+        return refused
+
+    def _misfit(self, place: Place) -> str:
+        """All nodes must cut the devices the same way: a device on two of them would be heard twice."""
+        others = {other.partitions for other in self.places.values()} - {place.partitions}
+        return f"num-partitions = {place.partitions}, {others.pop()} on other nodes" if others else ""
 
     @property
     def complete(self) -> bool:
         """Whether every partition has a node."""
-        partitions = {place.partitions for place in self.places.values()}
-        if len(partitions) > 1:
-            raise RunError(f"num-partitions: nodes disagree ({', '.join(map(str, sorted(partitions)))})")
-        return bool(partitions) and {p.partition for p in self.places.values()} == set(range(partitions.pop()))
+        here = {place.partition for place in self.places.values()}
+        return bool(here) and here == set(range(next(iter(self.places.values())).partitions))
 
     def carriers(self, devices: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
         """Each of these devices on the node that carries it, where that node is there; of two, the one greeted last."""

@@ -37,14 +37,16 @@ def told(result: Result) -> list[str]:
     """A finished run in a few lines: accuracy, privacy with all that belongs to it, and what a device uploaded."""
     summary = result.summary
     d, server = summary["dimension"], summary["privacy"]["server"]
+    on_air = summary["energy"] is not None
+    seen = "a server that sees only the noisy sums" if on_air else "the server"
     sent = [r["replies"]["bytes_per_device"] for r in result.records if r["replies"]["bytes_per_device"] is not None]
     lines = [
         f"accuracy {summary['accuracy']:.4f} after {summary['rounds']} rounds",
-        f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against a server that sees only "
-        "the noisy sums, for the worst device; neighbours: one device's data emptied",
+        f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against {seen}, for the worst "
+        "device; neighbours: one device's data emptied",
     ]
     if sent:
-        k = result.records[0]["subcarriers"] if summary["energy"] is not None else d
+        k = result.records[0]["subcarriers"] if on_air else d
         lines.append(
             f"a device uploads {fmean(sent):,.0f} bytes a round (4k = {4 * k:,}); FedAvg would upload {4 * d:,}"
         )
@@ -52,7 +54,7 @@ def told(result: Result) -> list[str]:
 
 
 def _tell(record: Mapping[str, Any]) -> None:
-    """One line a round: who answered, and what a device sent beside what FedAvg would have it send."""
+    """One line a round: who answered, and what could not be used."""
     replies = record["replies"]
     dropped = ", ".join(f"{count} {reason}" for reason, count in replies["dropped"].items())
     log(

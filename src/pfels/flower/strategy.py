@@ -4,11 +4,13 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
+from logging import WARNING
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
+from flwr.supercore import log
 from torch import Tensor
 
 from pfels import experiment
@@ -17,7 +19,7 @@ from pfels.flower import settings
 from pfels.flower.fleet import Fleet
 from pfels.flower.settings import Settings
 from pfels.flower.turn import Turn
-from pfels.flower.wire import Ask, Hello, packed
+from pfels.flower.wire import Ask, Hello
 from pfels.link import Link, Tally
 from pfels.schemes import Scheme
 from pfels.system import System
@@ -45,13 +47,14 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             config, self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry,
             carrier=f"Flower {version('flwr')}",
         )  # fmt: skip
-        return Result(arrays=packed(self.finished.parameters))
+        return Result(arrays=ArrayRecord([self.finished.parameters.numpy()]))
 
     def carry(self, scheme: Scheme, system: System, link: Link, theta: Tensor, tally: Tally) -> Tensor:
         """One round over Flower, in the place of `rounds.play`."""
         assert self.fleet is not None
         self.turn = Turn.begin(scheme, replace(system, noise_seed=self.noise_seed), link, theta, tally)
-        self.fleet.greet()  # who joined meanwhile
+        for line in self.fleet.greet():  # who joined meanwhile, and may not; the run goes on
+            log(WARNING, "%s", line)
         number = link.round + 1
         messages = self.configure_train(number, ArrayRecord(), ConfigRecord(), self.fleet.grid)
         self.aggregate_train(number, self.fleet.exchange(list(messages)))

@@ -254,6 +254,37 @@ def test_sampling_helps_and_can_always_be_given_away():
         assert outsider({z: rounds}, POISSON, delta=1e-5) <= told <= server(rounds, z, 1e-5)
 
 
+@pytest.mark.parametrize("memory", ["none", "ration", "feedback", "watchful"])
+def test_an_outsider_learns_no_more_of_a_device_that_remembers_its_draws(memory: str):
+    """Two rounds, integrated: a device that is heard once at most, one that takes back what it sent, and one that also
+    looks at what was released, against no such device. Without memory the figure is met, so it could not be lower."""
+    q, z, delta = 0.3, 0.8, 1e-3
+    epsilon = outsider_loss({z: 2}, devices=10, cohort=3, sampling=POISSON, delta=delta).epsilon
+    assert epsilon is not None
+    grid = np.linspace(-9 * z, 9 * z + 1, 1501)
+    first, second = grid[:, None], grid[None, :]
+
+    def law(y, mean):
+        return np.exp(-((y - mean) ** 2) / (2 * z**2)) / (z * math.sqrt(2 * math.pi))
+
+    unheard, heard = {
+        "none": (1.0, 1.0), "ration": (1.0, 0.0), "feedback": (1.0, -1.0),
+        "watchful": (np.where(first > 0.5, 1.0, -1.0), np.where(first > 0.5, -1.0, 1.0)),
+    }[memory]  # fmt: skip
+    with_it = (1 - q) * law(first, 0) * ((1 - q) * law(second, 0) + q * law(second, unheard))
+    with_it = with_it + q * law(first, 1) * ((1 - q) * law(second, 0) + q * law(second, heard))
+    without = law(first, 0) * law(second, 0)
+
+    def apart(e: float) -> float:
+        over = np.maximum(with_it - math.exp(e) * without, 0).sum()
+        under = np.maximum(without - math.exp(e) * with_it, 0).sum()
+        return float(max(over, under)) * (grid[1] - grid[0]) ** 2
+
+    assert apart(epsilon) <= delta
+    if memory == "none":
+        assert apart(0.98 * epsilon) > delta
+
+
 def test_with_everyone_in_every_round_the_outsider_knows_what_the_server_knows():
     """q = 1: no amplification. Replacing a device is twice emptying it."""
     everyone = {"devices": 32, "cohort": 32, "delta": 1e-4}

@@ -22,6 +22,28 @@ def test_the_worst_device_just_meets_the_budget_against_the_server(name: str, ep
         assert spent > 0.9 * epsilon
 
 
+@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("seed", [1, 4])
+def test_the_budget_is_met_whatever_the_size_of_the_first_poisson_cohort(name: str, seed: int):
+    config = small(rounds=100, seed=seed, cohort__sampling="poisson")
+    planned = plan(config, schemes=[name], footing=Footing(8.0, Adversary.SERVER))["schemes"][name]
+    assert 0.99 * 8 < planned["privacy"]["server"]["epsilon"] <= 8.0
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_rounds_in_which_nobody_takes_part_cost_no_one_anything(name: str):
+    config = small(rounds=20, cohort__size=1, cohort__sampling="poisson", privacy__delta=0.001)
+    planned = plan(config, schemes=[name], footing=Footing(8.0, Adversary.SERVER))["schemes"][name]
+    assert planned["privacy"]["server"]["epsilon"] <= 8.0
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_budget_can_be_put_on_a_hundred_thousand_devices(name: str):
+    config = small(rounds=20, data__devices=100_000, data__name="synthetic", cohort__size=100)
+    planned = plan(config, schemes=[name], footing=Footing(8.0, Adversary.SERVER))["schemes"][name]
+    assert planned["privacy"]["server"]["epsilon"] <= 8.0
+
+
 def test_against_an_outsider_the_servers_figure_counts_where_there_is_no_other():
     planned = plan(small(rounds=60), schemes=PRIVATE, footing=Footing(2.0, Adversary.OUTSIDER))["schemes"]
     for name in ("pfels", "wfl-pdp"):

@@ -57,7 +57,7 @@ class Variant:
         z = system.noise_std / (beta * air.bound)
         return system.link(
             t, system.cohort(t), sending=sending, subcarriers=system.kept, noise_multiplier=z, cohort_dependent=True,
-            remembers_draws=self.rationed, claimed=True, air=air,
+            claimed=True, air=air,
         )  # fmt: skip
 
     indices = staticmethod(pfels.indices)

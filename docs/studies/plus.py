@@ -36,11 +36,12 @@ def points(preset: str, settings: dict[str, Any], footing: Footing, seeds: Seque
 
 def tried(preset: str, grid: Sequence[dict[str, Any]], footing: Footing, asked: argparse.Namespace) -> list[Any]:
     """Every setting of a grid with its mean accuracy and energy over the tuning seeds, the most accurate first."""
-    runs = [points(preset, each, footing, TUNING_SEEDS, asked.out / "runs") for each in grid]
+    seeds = [int(s) for s in asked.tuning_seeds.split(",")]
+    runs = [points(preset, each, footing, seeds, asked.out / "runs") for each in grid]
     found = iter(run_points([point for some in runs for point in some], jobs=asked.jobs))
     rows = []
     for each in grid:
-        summaries = [next(found) for _ in TUNING_SEEDS]
+        summaries = [next(found) for _ in seeds]
         energies = [s["energy"] or 0.0 for s in summaries]
         rows.append((statistics.fmean(s["accuracy"] for s in summaries), statistics.fmean(energies), each))
     return sorted(rows, key=lambda row: -row[0])
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--ratios", default="0.1,0.3,1.0")
     parser.add_argument("--silent-below", default="0,0.005,0.01", help="the gains below which PFELS+ may be silent")
     parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--tuning-seeds", default=",".join(map(str, TUNING_SEEDS)))
     parser.add_argument("-s", "--set", action="append", default=[])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/plus"))

@@ -21,11 +21,6 @@ COHORT_DEPENDENT = (
     "by sampling; what holds against the server holds against an outsider too"
 )
 
-REMEMBERS_DRAWS = (
-    "what a device sends depends on its own earlier draws, so that its rounds are no independent samples and "
-    "amplification by sampling has no proof; what holds against the server holds against an outsider too"
-)
-
 
 def exact_per_round(*, noise_multiplier: float, delta: float, devices: int, cohort: int) -> float:
     """ε of one round with the paper's sensitivity and amplification, but without its two approximations.
@@ -135,7 +130,6 @@ def outsider_loss(
     sampling: Sampling,
     delta: float,
     cohort_dependent: bool = False,
-    remembers_draws: bool = False,
 ) -> Loss:
     """What `rounds` (how many had each noise multiplier) tell someone who sees only the models.
 
@@ -146,8 +140,6 @@ def outsider_loss(
     epsilon, accountant = None, "none"
     if cohort_dependent:
         why = COHORT_DEPENDENT
-    elif remembers_draws:
-        why = REMEMBERS_DRAWS
     elif 0 in rounds:
         why = NO_NOISE
     elif not rounds:
@@ -188,7 +180,6 @@ def price(
             sampling=sampling,
             delta=delta,
             cohort_dependent=any(event.cohort_dependent for event in events),
-            remembers_draws=any(event.remembers_draws for event in events),
         )
     ledger = ServerLedger.empty(devices=devices)
     for event in events:

@@ -173,14 +173,9 @@ class Config(_Table):
             raise ValueError(f"channel.silent_below = {channel.silent_below}: must be at most {channel.gain_max}")
         if self.scheme != "pfels-plus" and channel.silent_below:
             raise ValueError("channel.silent_below: only pfels-plus has it; leave it out")
-        compression, privacy = self.compression, self.privacy
+        compression = self.compression
         if self.scheme != "pfels-plus" and (compression.kind != "rand-k" or compression.error_feedback):
             raise ValueError("compression.kind, compression.error_feedback: only pfels-plus has them; leave them out")
-        if compression.error_feedback and privacy.adversary == "outsider":
-            raise ValueError(
-                "compression.error_feedback = true: gives no amplification against an outsider; use "
-                'privacy.adversary = "server"'
-            )
         return self
 
     def flat(self) -> dict[str, Any]:

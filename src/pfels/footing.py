@@ -1,5 +1,7 @@
 """Every private scheme on one footing: the same budget for the whole training, certified against the same adversary."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,15 +10,15 @@ from scipy.optimize import brentq
 
 from pfels import shapes
 from pfels.calibration import calibrate
+from pfels.cohort import Ids
 from pfels.config import Config, validate
-from pfels.gaussian import gaussian_mu
+from pfels.gaussian import Reals, gaussian_mu
 from pfels.linking import link_system
-from pfels.privacy import Adversary, RoundEvent, claimed_epsilon
+from pfels.privacy import Adversary, RoundEvent, claimed_epsilon, claimed_noise_multiplier
 from pfels.schemes import load_scheme
 from pfels.system import System
 
 SAFE = 1 + 1e-9  # the rounding of a running sum must not spend more than the budget
-UNLIMITED = 1e9  # a claim so large that power alone limits β
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def on_footing(config: Config, footing: Footing) -> Config:
     """
     changed = footing.settings()
     scheme = load_scheme(config.scheme)
-    first = scheme.prepare(_system(config, UNLIMITED), 0)
+    first = scheme.prepare(_system(config, config.privacy.epsilon), 0)
     if first.claimed_epsilon is not None:
         find = _noise_against_outsiders if _outsider_counts(first.event, footing) else _noise_against_server
         z = find(config, footing)
@@ -72,23 +74,32 @@ def _noise_against_outsiders(config: Config, footing: Footing) -> float:
 
 
 def _noise_against_server(config: Config, footing: Footing) -> float:
-    """The least noise multiplier of a round with which the worst device meets the budget against the server."""
-    system, scheme = _system(config, UNLIMITED), load_scheme(config.scheme)
-    events = [scheme.prepare(system, t).event for t in range(config.rounds)]
-    who = np.concatenate([np.array(event.participants, np.int64) for event in events])
-    sizes = [len(event.participants) for event in events]
-    # Over the air the power limits keep 1/z² of a round below this; on links of their own nothing but the claim does,
-    # and the server sees less noise on a single device than the sum has.
-    alone = (events[0].server_noise_multiplier / events[0].noise_multiplier) ** 2
-    by_power = np.repeat([event.noise_multiplier**-2 if alone == 1 else np.inf for event in events], sizes)
+    """The least noise multiplier of a claim with which the worst device meets the budget against the server."""
+    who, costs = _participations(config)
     most = gaussian_mu(epsilon=footing.epsilon, delta=config.delta) ** 2
 
     def excess(log_z: float) -> float:
-        parts = np.minimum(by_power, np.exp(-2 * log_z)) / alone
-        return float(np.bincount(who, parts).max() - most)
+        return float(np.bincount(who, costs(np.exp(log_z)), minlength=1).max() - most)
 
     low, high = np.log(1e-6), np.log(1e9)
-    if excess(low) <= 0:  # the power limits alone meet the budget
+    if excess(low) <= 0:  # the power limits alone meet the budget, or nobody ever takes part
         return float(np.exp(low))
     root = brentq(excess, low, high, xtol=1e-13)
     return float(np.exp(root)) * (1 + 1e-12)
+
+
+def _participations(config: Config) -> tuple[Ids, Callable[[float], Reals]]:
+    """A device for each time that one takes part, and what these times cost, 1/z² each as the server sees it, under a
+    claim whose noise multiplier is z."""
+    scheme, claim = load_scheme(config.scheme), _system(config, config.privacy.epsilon)
+    on_air = scheme.prepare(claim, 0).air is not None
+    system = _system(config, math.inf) if on_air else claim  # on the air, what the power limits alone would allow
+    events = [scheme.prepare(system, t).event for t in range(config.rounds)]
+    who = np.array([device for event in events for device in event.participants], np.int64)
+    seen = np.array([event.server_noise_multiplier for event in events for _ in event.participants])
+    if on_air:
+        return who, lambda z: np.minimum(seen**-2, z**-2)
+    claimed = claimed_noise_multiplier(
+        epsilon=claim.epsilon, delta=claim.delta, devices=claim.devices, cohort=claim.cohort_size
+    )
+    return who, lambda z: (claimed / seen) ** 2 * z**-2  # on links of their own nothing but the claim limits it

@@ -103,7 +103,6 @@ class Outlook:
     slots: int = 0
     silent: int = 0
     cohort_dependent: bool = False
-    remembers_draws: bool = False
     claimed_epsilon: float | None = None
 
     def __post_init__(self) -> None:
@@ -126,7 +125,6 @@ class Outlook:
         self.slots += slots(link.subcarriers, subcarriers=subcarriers)
         self.silent += len(link.cohort) - len(link.sending)
         self.cohort_dependent = self.cohort_dependent or event.cohort_dependent
-        self.remembers_draws = self.remembers_draws or event.remembers_draws
         self.claimed_epsilon = link.claimed_epsilon
 
     def ledger(self) -> Ledger:
@@ -141,7 +139,6 @@ class Outlook:
             silent=self.silent,
             privacy_limited_rounds=self.limits["privacy"],
             cohort_dependent=self.cohort_dependent,
-            remembers_draws=self.remembers_draws,
             claimed_epsilon=self.claimed_epsilon,
         )
 

@@ -30,7 +30,6 @@ class Ledger:
     silent: int = 0
     privacy_limited_rounds: int = 0
     cohort_dependent: bool = False
-    remembers_draws: bool = False
     claimed_epsilon: float | None = None
 
     @classmethod
@@ -55,7 +54,6 @@ class Ledger:
             silent=self.silent + tally.silent + len(link.cohort) - len(link.sending),
             privacy_limited_rounds=self.privacy_limited_rounds + (link.air is not None and link.air.limit == "privacy"),
             cohort_dependent=self.cohort_dependent or link.event.cohort_dependent,
-            remembers_draws=self.remembers_draws or link.event.remembers_draws,
             claimed_epsilon=link.claimed_epsilon,
         )
 
@@ -111,7 +109,7 @@ class Ledger:
         server = self.server.worst(delta=system.delta).as_dict()
         outsider = outsider_loss(
             self.noise_multipliers, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
-            delta=system.delta, cohort_dependent=self.cohort_dependent, remembers_draws=self.remembers_draws,
+            delta=system.delta, cohort_dependent=self.cohort_dependent,
         )  # fmt: skip
         return {
             "noise_multiplier_min": least,

@@ -88,8 +88,7 @@ class RoundEvent:
     `noise_multiplier` is that of the released sum. `server_noise_multiplier` is that of what the server sees of a
     single device: the same over the air, less by √r where noisy updates arrive one by one. Zero means no noise.
     `cohort_dependent` says that the noise level depends on who was drawn. `cohort_size` is r, which under Poisson
-    sampling is the expected number; `participants` are those who took part. `remembers_draws` says that what a device
-    sends depends on its own earlier draws.
+    sampling is the expected number; `participants` are those who took part.
     """
 
     noise_multiplier: float
@@ -99,7 +98,6 @@ class RoundEvent:
     sampling: Sampling
     participants: tuple[int, ...]
     cohort_dependent: bool
-    remembers_draws: bool = False
 
     def __post_init__(self) -> None:
         require_cohort(devices=self.devices, cohort=self.cohort_size)

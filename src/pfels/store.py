@@ -21,7 +21,7 @@ from pfels.config import Config, differing_keys, load_config
 from pfels.errors import InputError, RunError
 from pfels.torch_later import Tensor
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)

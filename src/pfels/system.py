@@ -177,7 +177,6 @@ class System:
         noise_multiplier: float,
         alone: float | None = None,
         cohort_dependent: bool,
-        remembers_draws: bool = False,
         claimed: bool,
         air: Air | None = None,
     ) -> Link:
@@ -192,7 +191,6 @@ class System:
             sampling=self.sampling,
             participants=tuple(transmitters.tolist()),
             cohort_dependent=cohort_dependent,
-            remembers_draws=remembers_draws,
         )
         return Link(t, cohort, transmitters, event, subcarriers, self.epsilon if claimed else None, air)
 

@@ -85,7 +85,7 @@ def prepare(system: System, t: int) -> Link:
     return system.link(
         t,
         cohort, sending=sending, subcarriers=system.kept, noise_multiplier=level.noise_multiplier, air=air,
-        cohort_dependent=False, remembers_draws=level.ration is not None or system.error_feedback, claimed=False,
+        cohort_dependent=False, claimed=False,
     )  # fmt: skip
 
 

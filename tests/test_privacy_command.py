@@ -7,12 +7,17 @@ import resource
 import pytest
 
 from pfels import experiment
-from pfels.accountant import price
+from pfels.accountant import price, server_loss
 from pfels.assembly import build
+from pfels.config import load_config
+from pfels.errors import InputError
+from pfels.footing import Footing, needed
 from pfels.ledger import Ledger
 from pfels.link import Tally
-from pfels.privacy import Adversary, RoundEvent, Sampling
+from pfels.linking import link_system
+from pfels.privacy import Adversary, RoundEvent, Sampling, claimed_epsilon
 from pfels.rehearsal import rehearse
+from pfels.schemes import load_scheme
 from tests.conftest import small
 
 NOTES = [  # claimed ε a round, noise multiplier, exact ε a round at N = 1000, r = 32, δ = 1/N
@@ -63,6 +68,35 @@ def test_a_budget_is_met_and_never_overshot(pfels):
     assert report["beta"] == pytest.approx(1 / (report["noise_multiplier"] * 0.25))
 
 
+@pytest.mark.parametrize("adversary", list(Adversary))
+@pytest.mark.parametrize("scheme", ["dp-fedavg", "pfels-plus", "pfels"])
+def test_a_budget_is_priced_as_the_scheme_would_release_it(scheme: str, adversary: Adversary):
+    """Who plays all its rounds with the noise that is asked for has spent the budget, and no more."""
+    config, footing = small(scheme=scheme, rounds=40), Footing(3.0, adversary)
+    if scheme == "pfels" and adversary is Adversary.OUTSIDER:
+        with pytest.raises(InputError, match="depends on who was drawn"):
+            needed(config, footing)
+        return
+    need = needed(config, footing)
+    assert need.loss.epsilon is not None
+    assert 2.99 < need.loss.epsilon <= 3.0
+    if scheme == "pfels-plus":
+        told = {"privacy.total_epsilon": 3.0, "privacy.adversary": adversary.value}
+    else:
+        who = {"devices": config.data.devices, "cohort": config.cohort.size, "delta": config.delta}
+        told = {"privacy.epsilon": claimed_epsilon(noise_multiplier=need.noise_multiplier, **who)}
+    system = link_system(load_config("demo", config.flat() | told), dimension=2410)
+    link = load_scheme(scheme).prepare(system, 0)
+    assert (None if link.air is None else link.air.beta) == (need.beta and pytest.approx(need.beta))
+    seen = link.event.server_noise_multiplier
+    if adversary is Adversary.OUTSIDER:
+        spent = price([link.event] * 40, adversary=adversary, delta=system.delta).epsilon
+    else:
+        times = need.loss.participations
+        spent = server_loss(mu_squared=times / seen**2, participations=times, delta=system.delta).epsilon
+    assert spent == pytest.approx(need.loss.epsilon, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -75,6 +109,9 @@ def test_a_budget_is_met_and_never_overshot(pfels):
         (["--target-epsilon", "0"], "epsilon = 0"),
         ([], "give a preset, or one of"),
         (["demo", "--rounds", "3"], "--rounds: the preset says that"),
+        (["demo", "--sampling", "poisson"], "--sampling: the preset says that"),
+        (["demo", "--participations", "3"], "--participations: a preset's cohorts are drawn and counted"),
+        (["demo", "-s", "scheme=fedavg", "--target-epsilon", "2"], "scheme = 'fedavg': no budget sets its noise"),
     ],
 )
 def test_bad_numbers_get_one_line_and_exit_code_2(pfels, arguments, message):
@@ -132,7 +169,7 @@ def test_a_level_that_depends_on_the_cohort_gives_no_figure_against_an_outsider(
         ("wfl-pdp", False),
         ("dp-fedavg", True),
         ("fedavg", False),
-        ("pfels-plus", False),
+        ("pfels-plus", True),
     ):
         outsider = experiment.run(small(scheme=name)).summary["privacy"]["outsider"]
         assert (outsider["epsilon"] is not None) is told

@@ -2,21 +2,24 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from pfels import shapes
+from pfels.accountant import COHORT_DEPENDENT, outsider_loss, server_loss
 from pfels.calibration import calibrate
 from pfels.cohort import Ids
 from pfels.config import Config, validate
+from pfels.errors import InputError
 from pfels.gaussian import Reals, gaussian_mu
 from pfels.linking import link_system
-from pfels.privacy import Adversary, RoundEvent, claimed_epsilon, claimed_noise_multiplier
+from pfels.privacy import Adversary, Loss, RoundEvent, beta_at, claimed_epsilon, claimed_noise_multiplier
 from pfels.schemes import load_scheme
-from pfels.system import System
+from pfels.schemes.pfels_plus import public_level
+from pfels.system import Budget, System
 
 SAFE = 1 + 1e-9  # the rounding of a running sum must not spend more than the budget
 
@@ -53,6 +56,60 @@ def on_footing(config: Config, footing: Footing) -> Config:
         table, _, leaf = key.partition(".")
         tree[table][leaf] = value
     return validate(tree)
+
+
+@dataclass(frozen=True)
+class Need:
+    """The noise multiplier that a budget asks of a scheme, the level β that gives it (None on links of their own), and
+    what the accountant says of a training with it: never more than the budget."""
+
+    noise_multiplier: float
+    beta: float | None
+    loss: Loss
+
+
+def needed(config: Config, footing: Footing, participations: int | None = None) -> Need:
+    """What the budget asks of the config's scheme before anybody is drawn: a device is taken to take part in
+    `participations` rounds, or in all of them, where the scheme itself sets no limit."""
+    system = _system(config, config.privacy.epsilon)
+    if config.scheme == "pfels-plus":
+        if participations is not None:
+            raise InputError("--participations: pfels-plus sets a limit of its own; leave it out")
+        return _level(replace(system, budget=Budget(footing.epsilon, footing.adversary, config.rounds)), config.rounds)
+    link = load_scheme(config.scheme).prepare(system, 0)
+    if link.claimed_epsilon is None:
+        raise InputError(f"scheme = {config.scheme!r}: no budget sets its noise; one sets that of pfels, say")
+    if footing.adversary is Adversary.OUTSIDER and link.event.cohort_dependent:
+        raise InputError(f"--adversary outsider: {COHORT_DEPENDENT}; ask for --adversary server")
+    found = calibrate(
+        adversary=footing.adversary, epsilon=footing.epsilon, delta=system.delta, rounds=config.rounds,
+        devices=system.devices, cohort=system.cohort_size, sampling=system.sampling, participations=participations,
+    )  # fmt: skip
+    z = found.noise_multiplier
+    if link.air is not None:
+        return Need(z, beta_at(noise_multiplier=z, bound=system.bound, noise_std=system.noise_std), found.loss)
+    if footing.adversary is Adversary.SERVER:  # it sees single updates, each with less noise than the sum
+        z *= _claimed(system) / link.event.server_noise_multiplier
+    return Need(z, None, found.loss)
+
+
+def _level(system: System, rounds: int) -> Need:
+    """The one public level of pfels-plus, and what it costs: less than the budget where power limits it."""
+    assert system.budget is not None
+    level = public_level(system)
+    z, times = level.noise_multiplier, level.ration or rounds
+    loss = server_loss(mu_squared=times / z**2, participations=times, delta=system.delta)
+    if system.budget.adversary is Adversary.OUTSIDER:
+        loss = outsider_loss(
+            {z: rounds}, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling, delta=system.delta
+        )
+    return Need(z, level.beta, loss)
+
+
+def _claimed(system: System) -> float:
+    return claimed_noise_multiplier(
+        epsilon=system.epsilon, delta=system.delta, devices=system.devices, cohort=system.cohort_size
+    )
 
 
 def _system(config: Config, epsilon: float) -> System:
@@ -99,7 +156,4 @@ def _participations(config: Config) -> tuple[Ids, Callable[[float], Reals]]:
     seen = np.array([event.server_noise_multiplier for event in events for _ in event.participants])
     if on_air:
         return who, lambda z: np.minimum(seen**-2, z**-2)
-    claimed = claimed_noise_multiplier(
-        epsilon=claim.epsilon, delta=claim.delta, devices=claim.devices, cohort=claim.cohort_size
-    )
-    return who, lambda z: (claimed / seen) ** 2 * z**-2  # on links of their own nothing but the claim limits it
+    return who, lambda z: (_claimed(claim) / seen) ** 2 * z**-2  # on links of their own nothing but the claim limits it

@@ -8,7 +8,7 @@ import typer
 from pfels.cli.common import Json, Set, number, overrides, print_json, print_table, say
 from pfels.config import Config, load_config, presets
 from pfels.errors import InputError
-from pfels.privacy import Adversary, Sampling, beta_at
+from pfels.privacy import Adversary, Loss, Sampling
 
 ROWS = {"claimed": "claimed, a round", "exact_per_round": "exact, a round", "server": "server", "outsider": "outsider"}
 
@@ -22,7 +22,9 @@ def command(
     cohort: Annotated[int | None, typer.Option(help="r, how many take part in a round; 32 if left out.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of every figure; 1/N if left out.")] = None,
     rounds: Annotated[int | None, typer.Option(help="T, the rounds of the whole training; 300 if left out.")] = None,
-    sampling: Annotated[Sampling, typer.Option(help="How a cohort is drawn.")] = Sampling.WITHOUT_REPLACEMENT,
+    sampling: Annotated[
+        Sampling | None, typer.Option(help="How a cohort is drawn; without-replacement if left out.")
+    ] = None,
     noise_multiplier: Annotated[
         float | None, typer.Option(help="z = σ₀/(βs): the noise over the norm bound of one device's part.")
     ] = None,
@@ -53,10 +55,13 @@ def command(
     """
     if preset is not None:
         given = {"--devices": devices, "--cohort": cohort, "--delta": delta, "--rounds": rounds,
-                 "--noise-multiplier": noise_multiplier, "--claimed-epsilon": claimed_epsilon}  # fmt: skip
+                 "--sampling": sampling, "--noise-multiplier": noise_multiplier,
+                 "--claimed-epsilon": claimed_epsilon}  # fmt: skip
         named = [name for name, value in given.items() if value is not None]
         if named:
             raise InputError(f"{named[0]}: the preset says that; change a preset with -s, or leave it out")
+        if participations is not None and target_epsilon is None:
+            raise InputError("--participations: a preset's cohorts are drawn and counted; leave it out")
         _of_preset(preset, settings, target_epsilon, adversary, participations, json=json)
         return
     if settings:
@@ -68,11 +73,15 @@ def command(
     cohort = defaults.cohort.size if cohort is None else cohort
     rounds = defaults.rounds if rounds is None else rounds
     delta = 1 / max(devices, 2) if delta is None else delta
+    sampling = Sampling.WITHOUT_REPLACEMENT if sampling is None else sampling
     if target_epsilon is not None:
-        _calibrated(
-            adversary, target_epsilon, delta=delta, rounds=rounds, devices=devices, cohort=cohort, sampling=sampling,
-            participations=participations, extra={}, json=json,
+        from pfels.calibration import calibrate
+
+        found = calibrate(
+            adversary=adversary, epsilon=target_epsilon, delta=delta, rounds=rounds, devices=devices, cohort=cohort,
+            sampling=sampling, participations=participations,
         )  # fmt: skip
+        _show_need(target_epsilon, found.noise_multiplier, None, found.loss, rounds=rounds, json=json)
         return
 
     from pfels.privacy_figures import figures
@@ -96,12 +105,10 @@ def _of_preset(
 ) -> None:
     config = load_config(preset, overrides(settings))
     if target is not None:
-        bound, noise_std = config.training.update_bound, config.channel.noise_std
-        _calibrated(
-            adversary, target, delta=config.delta, rounds=config.rounds, devices=config.data.devices,
-            cohort=config.cohort.size, sampling=Sampling(config.cohort.sampling), participations=participations,
-            extra={"bound": bound, "noise_std": noise_std}, json=json,
-        )  # fmt: skip
+        from pfels.footing import Footing, needed
+
+        need = needed(config, Footing(target, adversary), participations)
+        _show_need(target, need.noise_multiplier, need.beta, need.loss, rounds=config.rounds, json=json)
         return
 
     from pfels.foresight import foresee
@@ -117,28 +124,17 @@ def _of_preset(
     _show(report, title, json=json)
 
 
-def _calibrated(
-    adversary: Adversary, target: float, *, delta: float, rounds: int, devices: int, cohort: int, sampling: Sampling,
-    participations: int | None, extra: Mapping[str, float], json: bool,
-) -> None:  # fmt: skip
-    from pfels.calibration import calibrate
-
-    found = calibrate(
-        adversary=adversary, epsilon=target, delta=delta, rounds=rounds, devices=devices, cohort=cohort,
-        sampling=sampling, participations=participations,
-    )  # fmt: skip
-    z = found.noise_multiplier
-    report: dict[str, Any] = {"target_epsilon": target, "noise_multiplier": z, adversary.value: found.loss.as_dict()}
-    if extra:
-        report["beta"] = beta_at(noise_multiplier=z, **extra)
+def _show_need(target: float, z: float, beta: float | None, loss: Loss, *, rounds: int, json: bool) -> None:
+    report = {"target_epsilon": target, "noise_multiplier": z, loss.adversary.value: loss.as_dict()}
+    level = {} if beta is None else {"beta": beta}
     if json:
-        print_json(report)
+        print_json(report | level)
         return
-    loss = found.loss
-    rows = [("noise multiplier z", f"{z:.6g}"), ("ε spent", f"{loss.epsilon:.6g} of {target:g}")]
-    if extra:
-        rows.insert(1, ("β = σ₀/(z·ητC₁)", f"{report['beta']:.6g}"))
-    title = f"A budget of ε = {target:g} against {loss.adversary.sentence}, δ = {delta:g}, {rounds} rounds"
+    rows = [("noise multiplier z", f"{z:.6g}"), *[("β = σ₀/(zs)", f"{beta:.6g}") for beta in level.values()]]
+    if loss.participations is not None:
+        rows.append(("participations, at most", str(loss.participations)))
+    rows.append(("ε spent", f"{loss.epsilon:.6g} of {target:g}"))
+    title = f"A budget of ε = {target:g} against {loss.adversary.sentence}, δ = {loss.delta:g}, {rounds} rounds"
     print_table(("", "value"), rows, title=title, notes=[f"neighbours: {loss.neighbours.sentence}", f"why: {loss.why}"])
 
 

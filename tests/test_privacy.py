@@ -175,3 +175,5 @@ def test_past_100_a_loss_says_so(epsilon: float | None, shown: str):
     assert loss.as_dict()["adversary"] == "server"
     assert loss.as_dict()["delta"] == 1e-3
     assert ("reason" in loss.as_dict()) == (epsilon is None)
+    fixed_size = Loss(Adversary.OUTSIDER, Neighbours.REPLACE_ONE, 1e-3, epsilon, "rdp", "because")
+    assert fixed_size.display == shown.replace("more than", "no bound below")

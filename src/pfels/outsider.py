@@ -76,7 +76,8 @@ def fixed_size_epsilon(rounds: Rounds, *, devices: int, cohort: int, delta: floa
 
 
 def _least(bounds: dict[str, float]) -> tuple[float, str]:
-    return min((epsilon, name) for name, epsilon in bounds.items())
+    name = min(bounds, key=lambda name: bounds[name])  # the first of equals: the PLD may have begun from another bound
+    return bounds[name], name
 
 
 def _revealed(rounds: Rounds, *, rate: float, delta: float) -> float:

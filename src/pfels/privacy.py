@@ -133,7 +133,11 @@ class Loss:
         """ε as a reader should see it."""
         if self.epsilon is None:
             return "none"
-        return f"more than 100 (at most {self.epsilon:,.0f})" if self.exceeds_100 else f"{self.epsilon:.4g}"
+        if not self.exceeds_100:
+            return f"{self.epsilon:.4g}"
+        # For fixed-size cohorts the bound may be well above the loss, so that nothing is known to pass 100.
+        known = "no bound below 100" if self.neighbours is Neighbours.REPLACE_ONE else "more than 100"
+        return f"{known} (at most {self.epsilon:,.0f})"
 
     def as_dict(self) -> dict[str, Any]:
         """The figure for JSON: `reason` in place of an accountant where there is none."""

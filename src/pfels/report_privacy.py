@@ -20,7 +20,7 @@ def adversaries(study: Study) -> list[dict[str, Any]]:
         _block("server", "Against the server, over the whole training", Adversary.SERVER, server,
                "The figure is that of the device that lost most, in the seed where it lost most." + _carried(study)),
         _block("outsider", "Against an outsider, over the whole training", Adversary.OUTSIDER, outsider,
-               "Who took part is hidden from an outsider, which may make the loss smaller."),
+               "Who took part is hidden from an outsider, which may make the loss smaller." + _drawn(study)),
         _block("claimed", "What the paper claims, for one round", Adversary.SERVER, claimed,
                "This is the paper's own figure, kept for comparison; it says nothing of the whole training."),
         _block("exact", "What the paper's argument gives, for one round", Adversary.OUTSIDER, exact,
@@ -28,13 +28,26 @@ def adversaries(study: Study) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _carriers(study: Study) -> list[str]:
+    return sorted(
+        {str(run.environment["carrier"]) for g in study.groups for run in g.runs if "carrier" in run.environment}
+    )
+
+
+def _drawn(study: Study) -> str:
+    """What a deployment changes: those who take part know the seed, by which devices are drawn."""
+    if not _carriers(study):
+        return ""
+    return " Who took part follows from the seed, so that this is about those who neither know nor can guess it."
+
+
 def _carried(study: Study) -> str:
     """What a digital link changes: there the server could look at each signal before it adds them up."""
-    carriers = {run.environment.get("carrier") for group in study.groups for run in group.runs} - {None}
+    carriers = _carriers(study)
     if not carriers:
         return ""
     return (
-        f" Rounds were carried by {words.listed(sorted(map(str, carriers)))}: the figure describes whoever sees only "
+        f" Rounds were carried by {words.listed(carriers)}: the figure describes whoever sees only "
         "the noisy sums, as a radio would; a server of this kind could look at single signals (docs/deployment.md)."
     )
 
@@ -81,7 +94,7 @@ def _block(
             "epsilon": loss.get("display") or ("none" if loss["epsilon"] is None else f"{loss['epsilon']:.4g}"),
             "delta": f"{loss['delta']:g}",
             "neighbours": loss["neighbours"],
-            "holds": _verdict(loss),
+            "holds": _verdict(loss) if key != "claimed" else "in the range of its proof" if loss["valid"] else "no",
         })  # fmt: skip
         reasons.setdefault(loss["why"], []).append(group)
         relations[loss["neighbours"]] = Neighbours(loss["neighbours"]).sentence

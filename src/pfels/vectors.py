@@ -6,6 +6,7 @@ from pfels.torch_later import Tensor, torch
 # Clipping aims this much below the bound, so that float32 rounding anywhere on the way to the receiver (a few
 # parts in 1e7) can never lift a transmission above its sensitivity.
 _ROUNDING_MARGIN = 1e-6
+_SMALLEST_FACTOR = 1e-30  # below it float32 runs out of digits, so a row is scaled in two steps
 
 _BLOCK = 2**17
 
@@ -24,6 +25,11 @@ def clip(rows: Tensor, *, bound: float) -> Tensor:
     aim = bound * (1 - _ROUNDING_MARGIN)
     if bool((lengths > aim).any()):
         scale = torch.where(lengths > aim, aim / lengths.clamp(min=torch.finfo(torch.float64).tiny), 1.0)
+        tiny = scale < _SMALLEST_FACTOR
+        if bool(tiny.any()):
+            root = scale.sqrt()
+            rows.mul_(torch.where(tiny, root, 1.0).to(rows.dtype).unsqueeze(-1))
+            scale = torch.where(tiny, root, scale)
         rows.mul_(scale.to(rows.dtype).unsqueeze(-1))
     return rows
 

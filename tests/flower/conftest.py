@@ -90,7 +90,7 @@ def flower(tmp_path: Path) -> Callable[..., tuple[Any, Nodes]]:
     def play(
         *, partitions: int = 4, spoil: Spoil = lambda reply, partition: reply, nodes: Sequence[Any] = (), **run: Any
     ) -> tuple[Any, Nodes]:
-        config = {"preset": "demo", "noise": "seed", "reply_timeout_s": 0.5, "rounds": 10, "run.checkpoint_every": 1}
+        config = {"preset": "demo", "noise": "seed", "reply_timeout_s": 0.5, "rounds": 10}
         config |= {key.replace("__", "."): value for key, value in run.items()}
         config["out"] = str(tmp_path / run.get("out", "run"))
         grid = Nodes(config, partitions, spoil=spoil, node_config=dict(enumerate(nodes)))

@@ -155,6 +155,24 @@ def test_a_round_without_some_of_its_devices_is_short_and_goes_on(flower: Flower
     assert result.summary["privacy"]["server"] == simulated(scheme="pfels", rounds=4).summary["privacy"]["server"]
 
 
+def test_who_is_not_heard_in_dp_fedavg_leaves_the_sum_its_noise(flower: Flower):
+    """An outsider's figure counts on the noise of the whole cohort: the server makes up for what is missing."""
+    all_heard, _ = flower(scheme="dp-fedavg", rounds=1, out="heard")
+    short, _ = flower(scheme="dp-fedavg", rounds=1, spoil=unheard, out="short")
+    quiet = {"scheme": "dp-fedavg", "rounds": 1, "privacy__epsilon": 1e6}
+    updates, _ = flower(**quiet, out="updates")
+    kept, _ = flower(**quiet, spoil=unheard, out="kept")
+    missing = updates.parameters - kept.parameters
+    assert missing.norm() > 1e-3
+    assert apart(all_heard.parameters - short.parameters, missing) < 1e-5
+    assert short.summary["privacy"] == all_heard.summary["privacy"]
+
+
+def test_the_log_tells_nothing_of_a_single_update(flower: Flower):
+    result, _ = flower(scheme="pfels", rounds=2)
+    assert all(record["device_energy"] is None and record["energy"] > 0 for record in result.records)
+
+
 def test_many_numbers_travel_in_chunks_and_arrive_the_same():
     signals = torch.randn(3, wire.SMALL // 2)
     content = wire.answer(signals)
@@ -177,6 +195,17 @@ def test_a_run_goes_on_from_its_last_round(flower: Flower):
     assert torch.equal(rest.parameters, whole.parameters)
     assert min(m.content["ask"]["round"] for m in grid.asked if "ask" in m.content) == 3
     assert [record["round"] for record in rest.records] == list(range(6))
+
+
+@pytest.mark.parametrize("scheme", ["pfels-plus", "dp-fedavg"])
+def test_with_secret_noise_no_round_is_asked_for_twice_and_each_is_counted(flower: Flower, scheme: str):
+    """Played again with other noise, a round would release a second time what it is priced for once."""
+    with pytest.raises(KeyboardInterrupt):
+        flower(scheme=scheme, rounds=6, noise="secret", spoil=interrupt(after=3), run__checkpoint_every=25)
+    rest, grid = flower(scheme=scheme, rounds=6, noise="secret", run__checkpoint_every=25)
+    assert {m.content["ask"]["round"] for m in grid.asked if "ask" in m.content} == {4, 5}
+    assert [record.get("lost", False) for record in rest.records] == [False] * 3 + [True] + [False] * 2
+    assert rest.summary["privacy"] == simulated(scheme=scheme, rounds=6).summary["privacy"], "what was asked is paid"
 
 
 def interrupt(*, after: int) -> Callable[[Message, int], Message]:
@@ -228,6 +257,10 @@ def test_what_a_machine_has_of_its_own_may_differ(flower: Flower):
         ({"scheme": "pfel"}, "did you mean pfels"),
         ({"privacy__epsilonn": 1}, "privacy.epsilonn"),
         ({"noise": "none"}, "noise = 'none': must be secret"),
+        (
+            {"noise": "secret", "scheme": "pfels-plus", "privacy__adversary": "outsider"},
+            "seed = 0: it decides who is drawn, and an outsider could guess it",
+        ),
         ({"reply_timeout_s": -1}, "reply_timeout_s = -1: must be a number of seconds above 0"),
     ],
 )

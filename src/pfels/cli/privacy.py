@@ -148,7 +148,7 @@ def _show(report: Mapping[str, Any], title: str, *, json: bool) -> None:
         if figure is None:
             continue
         epsilon = figure.get("display") or number(figure["epsilon"], ".4g")
-        valid = "yes" if figure["valid"] else "no"
+        valid = "no" if not figure["valid"] else "in its range" if key == "claimed" else "yes"
         rows.append((name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], valid))
         notes.append(f"{name}: {figure['why']}.")
     print_table(("figure", "ε", "δ", "adversary", "neighbours", "valid"), rows, title=title, notes=notes)

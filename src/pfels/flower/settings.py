@@ -6,6 +6,7 @@ preset. A SuperNode may set keys in its node config as well: that is what its ow
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from pfels.config import NEUTRAL_KEYS, Config, load_config
 from pfels.errors import InputError
 
 OWN_KEYS = ("preset", "out", "noise", "reply_timeout_s")
+LEAST_SECRET = 2**48
 NODE_KEYS = ("partition-id", "num-partitions", "local-data")
 LOCAL_KEYS = NEUTRAL_KEYS | {"data.path", "run.device", "run.engine", "run.eval_every"}  # each machine has its own
 
@@ -39,7 +41,19 @@ def read(run_config: Mapping[str, Any]) -> Settings:
     out = run_config.get("out", "")
     if not isinstance(out, str) or not out:
         raise InputError("out: must name the directory in which the server keeps the run")
-    return Settings(config_of(run_config), Path(out), noise == "secret", float(timeout))
+    config = config_of(run_config)
+    if noise == "secret" and config.scheme == "pfels-plus" and config.privacy.adversary == "outsider":
+        _check_seed(config.seed)
+    return Settings(config, Path(out), noise == "secret", float(timeout))
+
+
+def _check_seed(seed: int) -> None:
+    """Who is drawn follows from the seed, and an outsider must not know who is drawn."""
+    if seed < LEAST_SECRET:
+        raise InputError(
+            f"seed = {seed}: it decides who is drawn, and an outsider could guess it; choose a random one, such as "
+            f"{LEAST_SECRET + secrets.randbelow(2**63 - LEAST_SECRET)}, and keep it among those who take part"
+        )
 
 
 def config_of(run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None) -> Config:

@@ -14,9 +14,11 @@ from flwr.supercore import log
 from torch import Tensor
 
 from pfels import experiment
+from pfels.config import Config
 from pfels.errors import RunError
 from pfels.flower import settings
 from pfels.flower.fleet import Fleet
+from pfels.flower.once import Begun
 from pfels.flower.settings import Settings
 from pfels.flower.turn import Turn
 from pfels.flower.wire import Ask, Hello
@@ -44,7 +46,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         self.fleet.gather()
         begun = (self.wanted.out / "config.toml").exists()
         self.finished = experiment.run(
-            config, self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry,
+            _saved_every_round(config), self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry,
             carrier=f"Flower {version('flwr')}",
         )  # fmt: skip
         return Result(arrays=ArrayRecord([self.finished.parameters.numpy()]))
@@ -53,6 +55,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         """One round over Flower, in the place of `rounds.play`."""
         assert self.fleet is not None
         self.turn = Turn.begin(scheme, replace(system, noise_seed=self.noise_seed), link, theta, tally)
+        if self.wanted.secret_noise and not Begun(self.wanted.out).claim(link.round):
+            log(WARNING, "round %d was under way when the run ended: counted, and not asked for again", link.round + 1)
+            return self.turn.lost()
         for line in self.fleet.greet():  # who joined meanwhile, and may not; the run goes on
             log(WARNING, "%s", line)
         number = link.round + 1
@@ -79,7 +84,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         """Superpose the replies as they come. What becomes of the sum is up to the scheme, and then to the loop."""
         turn, _ = self._under_way()
         turn.take(replies)
-        return None, MetricRecord({"used": turn.used, "expected": len(turn.link.sending)})
+        return None, MetricRecord({"used": len(turn.used), "expected": len(turn.link.sending)})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -98,3 +103,8 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         if self.turn is None or self.fleet is None:
             raise RunError("no round is under way; OverTheAir.start plays them")
         return self.turn, self.fleet
+
+
+def _saved_every_round(config: Config) -> Config:
+    """What was released is never taken back, so no finished round may be forgotten."""
+    return config.model_copy(update={"run": config.run.model_copy(update={"checkpoint_every": 1})})

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+import torch
 from flwr.app import Message
 from torch import Tensor
 
@@ -34,7 +35,7 @@ class Turn:
     y: Tensor
     asked: dict[int, list[int]] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
-    used: int = 0
+    used: set[int] = field(default_factory=set)
     heard: int = 0
     uploaded: int = 0
 
@@ -84,19 +85,41 @@ class Turn:
     def _superpose(self, x: Tensor, place: int) -> None:
         row = x.unsqueeze(0)
         self.y += self.link.arriving(row.double(), slice(place, place + 1))
-        self.used += 1
+        self.used.add(place)
         if self.link.air is not None:
             self.tally.energies[place] = float(energy(row)[0])
 
     def estimate(self) -> Tensor:
         """The server's estimate. What was not answered, or not used, counts as silent and stands in the record."""
-        expected = len(self.link.sending)
-        self.tally.silent = expected - self.used
-        self.tally.notes["replies"] = {
-            "expected": expected,
-            "used": self.used,
-            "short": self.used < expected,
-            "dropped": dict(self.dropped),
-            "bytes_per_device": self.uploaded / self.heard if self.heard else None,
-        }
+        self._count()
+        self._make_up_for_noise()
         return self.scheme.receive(self.system, self.link, self.y.float(), self.indices)
+
+    def lost(self) -> Tensor:
+        """No estimate: the round was asked for once, by a process that has ended, and is counted as it was then."""
+        self._count()
+        self.tally.notes["lost"] = True
+        return torch.zeros_like(self.theta)
+
+    def _count(self) -> None:
+        expected, used = len(self.link.sending), len(self.used)
+        self.tally.silent = expected - used
+        self.tally.notes |= {
+            "device_energy": None,  # it would tell the norm of a device's update
+            "replies": {
+                "expected": expected,
+                "used": used,
+                "short": used < expected,
+                "dropped": dict(self.dropped),
+                "bytes_per_device": self.uploaded / self.heard if self.heard else None,
+            },
+        }
+
+    def _make_up_for_noise(self) -> None:
+        """On links of their own, devices that were not heard took their share of the noise with them."""
+        if self.link.air is not None or self.link.event.noise_multiplier == 0:
+            return
+        std = self.system.bound * self.link.event.server_noise_multiplier
+        for place, device in enumerate(self.link.sending.tolist()):
+            if place not in self.used:
+                self.y += self.system.device_noise(self.link.round, device, std=std)

@@ -74,9 +74,7 @@ def claimed_figure(z: float, epsilon: float | None, *, delta: float, devices: in
             return figure | {"why": f"the paper's formula gives nothing here: {error}"}
     valid = privacy.claim_is_valid(epsilon=epsilon, delta=delta, devices=devices, cohort=cohort)
     if valid:
-        why = (
-            f"one round only, in the range of the paper's proof, ε < 2r/N = {below:g}, where nobody knows who was drawn"
-        )
+        why = f"one round only, in the range of the proof, ε < 2r/N = {below:g}, where nobody knows who was drawn"
     elif epsilon >= below:
         why = f"the paper's proof needs ε < 2r/N = {below:g}"
     else:

@@ -44,6 +44,22 @@ def bad_npz(path: Path, **changes) -> str:
         (["sweep", "demo"], "--grid: needed"),
         (["sweep", "demo", "-g", "rounds"], "must read key=v1,v2"),
         (["sweep", "demo", "-g", "rounds=1,x"], "rounds = 'x'"),
+        (["compare", "demo", "--seeds", "0,00"], "must be distinct"),
+        (["compare", "demo", "--seeds", "9" * 5000], "whole numbers"),
+        (["compare", "demo", "-s", "seed=5"], "use --seeds"),
+        (["plan", "demo", "-s", "scheme=pfels"], "use --schemes"),
+        (["plan", "demo", "-s", "rounds=" + "[" * 3000], "must be a whole number"),
+        (["plan", "demo", "-s", "rounds=" + "9" * 5000], "must be a whole number"),
+        (["plan", "demo", "-s", "channel.snr_max_db=10000"], "in [-300, 300]"),
+        (["plan", "demo", "-s", "training.clip=1e308"], "in [1e-20, 1e+20]"),
+        (["plan", "demo", "-s", "privacy.delta=1e-320"], "in [1e-300, 1)"),
+        (["plan", "a" * 300], "cannot be read"),
+        (["run", "demo", "--out", "a" * 300], "File name too long"),
+        (["run", "demo", "--out", os.fsdecode(b"bad\xffname")], "not valid UTF-8"),
+        (["privacy", "--noise-multiplier", "1e300"], "from 1e-12 to 1e+100"),
+        (["sweep", "demo", "-g", "compression.ratio=0.3,0.30"], "must be distinct"),
+        (["sweep", "demo", "-g", "rounds=1", "-g", "rounds=2"], "has an axis already"),
+        (["reproduce", "fig-privacy", "--scale", "laptop", "--preset", "nosuch"], "neither a preset"),
     ],
 )
 def test_bad_input_gets_one_line_and_exit_code_2_and_touches_nothing(pfels, tmp_path: Path, arguments, message):
@@ -146,6 +162,18 @@ def test_an_interrupt_saves_and_exits_130(tmp_path: Path, how: signal.Signals):
     assert "saved" in stderr
     assert "Traceback" not in stderr
     assert (out / "checkpoint.safetensors").exists()
+
+
+def test_what_a_terminal_cannot_show_is_no_reason_to_fail(tmp_path: Path):
+    command = [sys.executable, "-m", "pfels", "plan", "demo", "-s", "rounds=2", "--schemes", "pfels"]
+    plain = os.environ | {"PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, env=plain, capture_output=True, cwd=tmp_path, check=True)
+    assert b"privacy-limited" in shown.stdout
+    given = subprocess.run([*command, "--json"], env=plain, capture_output=True, cwd=tmp_path, check=True)
+    assert json.loads(given.stdout)["schemes"].keys() == {"pfels"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert (done.returncode, done.stderr.splitlines()) == (2, [b"error: output: No space left on device"])
 
 
 def test_help_teaches_by_example(pfels):

@@ -253,7 +253,9 @@ def test_the_command_prints_the_page_and_names_what_it_left_out(pfels: Any, fold
     assert (tmp_path / "deep" / "page.html").stat().st_size < 8e6
 
 
-@pytest.mark.parametrize("arguments", [["nowhere"], ["."], ["damaged"], ["good", "--out", "good"]])
+@pytest.mark.parametrize(
+    "arguments", [["nowhere"], ["."], ["damaged"], ["good", "--out", "good"], ["good", "--out", "good/log"]]
+)
 def test_nothing_to_report_is_one_line_and_exit_code_2(here: Any, folder: Path, tmp_path: Path, arguments: list[str]):
     if arguments == ["damaged"]:
         shutil.copytree(folder / "damaged", tmp_path / "damaged")

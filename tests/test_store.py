@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pfels import experiment
+from pfels import experiment, load_config
 from pfels.errors import InputError, RunError
+from pfels.report import write_report
 from pfels.store import RunDirectory, write_atomically
 from tests.conftest import SMALL, small
 
@@ -158,6 +160,48 @@ def test_what_a_kill_left_behind_the_checkpoint_is_cut_off(tmp_path: Path):
     assert not list((tmp_path / "a").glob(".*"))
 
 
+@pytest.mark.parametrize("change", ['scheme = "fedavg"', "seed = 1"])
+def test_a_checkpoint_is_of_its_config_and_no_other(tmp_path: Path, change: str):
+    """Under another name its privacy figures would be false."""
+    interrupted(tmp_path)
+    kept = tmp_path / "config.toml"
+    key = change.partition(" ")[0]
+    lines = [change if line.startswith(f"{key} =") else line for line in kept.read_text().splitlines()]
+    kept.write_text("\n".join(lines))
+    with pytest.raises(InputError, match="belongs to another config"):
+        experiment.run(load_config(kept), tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("summary.json", "{}"),
+        ("summary.json", "[]"),
+        ("summary.json", "[" * 100_000),
+        ("timing.json", "5"),
+        ("timing.json", '{"seconds": "x"}'),
+        ("timing.json", '{"seconds": NaN}'),
+        ("environment.json", "[1]"),
+        ("environment.json", '{"engine": 3}'),
+    ],
+)
+def test_a_damaged_file_beside_the_checkpoint_is_named(tmp_path: Path, name: str, content: str):
+    interrupted(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=re.escape(str(tmp_path / name))):
+        experiment.run(small(), tmp_path, resume=True)
+
+
+def test_what_stands_behind_the_last_round_is_not_read(tmp_path: Path):
+    whole = experiment.run(small(), tmp_path)
+    with open(tmp_path / "rounds.jsonl", "a") as log:
+        log.write("garbage\n")
+    assert experiment.run(small(), tmp_path).records == whole.records
+    (tmp_path / "summary.json").unlink()
+    assert experiment.run(small(), tmp_path, resume=True).records == whole.records
+    assert (tmp_path / "rounds.jsonl").read_text().count("\n") == len(whole.records)
+
+
 def test_a_full_disk_leaves_the_last_good_checkpoint_usable(tmp_path: Path):
     """A limit on file size stands in for a full disk: writes beyond it fail in the same way."""
     experiment.run(small(rounds=12), tmp_path / "whole")
@@ -196,7 +240,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_model_that_diverges_is_run_to_the_end_and_written_down(tmp_path: Path):
-    config = small(scheme="wfl-p", rounds=12, server__learning_rate=1e30, run__eval_every=4)
+    config = small(scheme="wfl-p", rounds=12, server__learning_rate=1e20, run__eval_every=4)
     summary = experiment.run(config, tmp_path / "run").summary
     assert summary["loss"] is None
     assert 0 <= summary["accuracy"] < 0.5
@@ -204,3 +248,5 @@ def test_a_model_that_diverges_is_run_to_the_end_and_written_down(tmp_path: Path
     assert len(records) == 12
     assert records[-1]["test_loss"] is None
     assert records[-1]["train_loss"] is None
+    page = write_report([tmp_path / "run"])["report"]
+    assert "diverged" in Path(page).read_text()

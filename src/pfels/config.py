@@ -1,7 +1,9 @@
 """The one validated, frozen description of an experiment."""
 
+import hashlib
+import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,8 +14,9 @@ from pfels.errors import InputError
 from pfels.schemes import SCHEMES
 from pfels.wording import explain, nearest, to_toml, unknown_key
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(ge=1e-20, le=1e20, allow_inf_nan=False)]  # squares and products stay floats
+Decibels = Annotated[float, Field(ge=-300, le=300)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
 
 
@@ -96,8 +99,8 @@ class Channel(_Table):
     gain_max: Positive = 0.1
     silent_below: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     noise_std: Positive = 1.0
-    snr_min_db: float = Field(default=2.0, allow_inf_nan=False)
-    snr_max_db: float = Field(default=15.0, allow_inf_nan=False)
+    snr_min_db: Decibels = 2.0
+    snr_max_db: Decibels = 15.0
     snr_scale: Literal["linear", "db"] = "linear"
     subcarriers: Count = 3300
     slot_ms: Positive = 10.0
@@ -115,7 +118,7 @@ class Privacy(_Table):
     """The paper's per-round claim, and pfels-plus' budget for the whole training; delta defaults to 1/N for both."""
 
     epsilon: Positive = 1.5
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    delta: float | None = Field(default=None, ge=1e-300, lt=1)
     total_epsilon: Positive = 4.0
     adversary: Literal["server", "outsider"] = "server"
 
@@ -185,6 +188,11 @@ class Config(_Table):
         inner = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
         return {key: value for key, value in tree.items() if key not in tables} | inner
 
+    def digest(self, *, leaving_out: Collection[str] = NEUTRAL_KEYS) -> str:
+        """A hash of all that can change a result."""
+        kept = {key: value for key, value in self.flat().items() if key not in leaving_out}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
     def to_toml(self) -> str:
         """The whole config as TOML that `load_config` reads back."""
         return to_toml(self.model_dump(exclude_none=True))
@@ -230,17 +238,16 @@ def _read(preset_or_path: str | Path) -> dict[str, Any]:
         text = resources.files("pfels.presets").joinpath(f"{name}.toml").read_text("utf-8")
     else:
         path = Path(name)
-        if not path.is_file():
-            raise InputError(
-                f"{name}: neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
-            )
         try:
+            if not path.is_file():
+                known = f"neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
+                raise InputError(f"{name}: {known}")
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{name}: cannot be read ({error})") from None
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not valid TOML ({error})") from None
 
 
@@ -256,5 +263,5 @@ def parse_value(text: str) -> Any:
     """A TOML value, or the text itself where it is none (so that names need no quotes)."""
     try:
         return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text

@@ -58,6 +58,10 @@ def run(
     work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `uplink`
     carries a round out; by default all devices are simulated here. `carrier` names what it uses, for environment.json.
     """
+    if not isinstance(config, Config):
+        raise InputError(f"config = {config!r}: must be a Config, such as pfels.load_config('demo')")
+    if resume and out is None:
+        raise InputError("resume: needs the run directory to go on in, as out")
     ranks = Ranks.join(config.run.device)
     with one_thread_each():
         if not ranks.leads:
@@ -95,12 +99,10 @@ def _lead(
         ranks.tell(Start(experiment.training.engine, 0, {}))
         return _play(experiment, None, None, progress, uplink)
     directory = RunDirectory(Path(out), config)
-    if check(directory.path, config) and (summary := directory.summary) is not None:
-        checkpoint = directory.checkpoint()
-        if checkpoint is None:
-            raise InputError(f"{directory.path}: finished, but its checkpoint is gone; delete it and start again")
-        ranks.tell(Start(directory.engine or "", config.rounds, dict(checkpoint.tensors)))
-        return Result(summary, directory.records(), checkpoint.tensors["theta"])
+    if check(directory.path, config) and (finished := directory.finished()) is not None:
+        summary, last = finished
+        ranks.tell(Start(directory.engine or "", config.rounds, dict(last.tensors)))
+        return Result(summary, directory.records(last.mark), last.tensors["theta"])
     experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks)
     engine = experiment.training.engine
     about = environment() | {"engine": engine} | ({"carrier": carrier} if carrier else {})
@@ -193,7 +195,7 @@ def _play(
     }
     if directory is not None:
         directory.finish(summary)
-        records = directory.records()
+        records = directory.records(state.mark)
     return Result(summary, records, state.theta.cpu())
 
 

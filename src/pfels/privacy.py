@@ -8,6 +8,8 @@ from typing import Any
 from pfels.errors import InputError
 
 SMALLEST_NOISE_MULTIPLIER = 1e-12  # below this 1/z² leaves the range in which floats resolve δ
+LARGEST_NOISE_MULTIPLIER = 1e100
+SMALLEST_DELTA = 1e-300
 
 
 class Adversary(StrEnum):
@@ -57,14 +59,15 @@ def require_positive(name: str, value: float) -> None:
 
 def require_noise_multiplier(name: str, value: float) -> None:
     """Nothing, or an InputError unless the number can be a noise multiplier."""
-    if not SMALLEST_NOISE_MULTIPLIER <= value < math.inf:
-        raise InputError(f"{name} = {value:g}: must be a finite number of at least {SMALLEST_NOISE_MULTIPLIER:g}")
+    low, high = SMALLEST_NOISE_MULTIPLIER, LARGEST_NOISE_MULTIPLIER
+    if not low <= value <= high:
+        raise InputError(f"{name} = {value:g}: must be a number from {low:g} to {high:g}")
 
 
 def require_delta(delta: float) -> None:
     """Nothing, or an InputError unless δ is in (0, 1)."""
-    if not 0 < delta < 1:
-        raise InputError(f"delta = {delta:g}: must be in (0, 1)")
+    if not SMALLEST_DELTA <= delta < 1:
+        raise InputError(f"delta = {delta:g}: must be in (0, 1), and no less than {SMALLEST_DELTA:g}")
 
 
 def require_count(name: str, value: int, *, least: int = 1, most: int | None = None) -> None:

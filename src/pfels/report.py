@@ -40,6 +40,8 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> dict[str, An
     target = out or (paths[0] if len(paths) == 1 else Path()) / "report.html"
     if target.is_dir():
         raise InputError(f"{show(target)}: is a directory; --out must be a file, such as {show(target)}/report.html")
+    if target.suffix.lower() not in (".html", ".htm") or (target.exists() and not target.is_file()):
+        raise InputError(f"{show(target)}: --out must be a page, such as {show(target.with_suffix('.html'))}")
     page = _page(found, damaged, copies)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

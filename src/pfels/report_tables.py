@@ -112,7 +112,7 @@ def _finished_row(group: Group, row: Mapping[str, Any], *, same_seeds: bool) -> 
         "group": group,
         "note": "" if same_seeds else f"{len(group.runs)} seeds" if several else "1 seed",
         "accuracy": words.accuracy(row),
-        "loss": f"{row['loss']['mean']:.3f}",
+        "loss": "diverged" if row["loss"] is None else f"{row['loss']['mean']:.3f}",
         "subcarriers": f"{row['subcarriers']:,}",
         "energy": words.NONE
         if energy is None

@@ -39,6 +39,10 @@ def reproduce(
     """
     wanted, changed = find(target), dict(overrides or {})
     check(target, scale=scale, settings=changed, preset=preset, learning_rates=learning_rates)
+    studies = [] if scale == "link" else [
+        settle(each, scale=scale, overrides=changed, preset=preset, learning_rates=learning_rates)
+        for each in _meant(wanted, preset)
+    ]  # fmt: skip
     place = documents.folder(Path(out))
     document: dict[str, Any] = {
         "target": target,
@@ -51,10 +55,6 @@ def reproduce(
         document["notes"] = ["no training; energy in expectation, with every update at its norm bound"]
         document |= _link(wanted, seeds, changed)
     else:
-        studies = [
-            settle(each, scale=scale, overrides=changed, preset=preset, learning_rates=learning_rates)
-            for each in _meant(wanted, preset)
-        ]
         document["notes"] = [_told(study) for study in studies]
         document |= _trained(wanted, studies, seeds=seeds, jobs=jobs, out=place / "runs", watch=watch)
     document["files"] = documents.write(document, wanted.kind, place / f"{target}-{scale}")

@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 
 from pfels.config import Config, differing_keys, load_config
 from pfels.errors import InputError, RunError
+from pfels.store_schema import StoredEnvironment, StoredSummary, StoredTiming, checked
 from pfels.torch_later import Tensor
 
 FORMAT = 2
@@ -51,12 +52,26 @@ class RunDirectory:
     @property
     def summary(self) -> dict[str, Any] | None:
         """The summary of a finished run."""
-        return read_json(self.path / "summary.json")
+        content = read_json(self.path / "summary.json")
+        if content is not None:
+            checked(StoredSummary, content, f"{self.path / 'summary.json'}")
+        return content
+
+    def finished(self) -> tuple[dict[str, Any], Checkpoint] | None:
+        """The summary and the last checkpoint of a finished run, both verified, or None where it is not finished."""
+        summary = self.summary
+        if summary is None:
+            return None
+        checkpoint = self.checkpoint()
+        if checkpoint is None:
+            raise InputError(f"{self.path}: finished, but its checkpoint is gone; delete it and start again")
+        return summary, checkpoint
 
     @property
     def engine(self) -> str | None:
         """The engine that the run was begun with, if it was begun: the rest of it keeps to that one."""
-        return (read_json(self.path / "environment.json") or {}).get("engine")
+        path = self.path / "environment.json"
+        return checked(StoredEnvironment, read_json(path) or {}, f"{path}").engine
 
     @contextmanager
     def opened(self, *, resume: bool, environment: Mapping[str, Any]) -> Iterator[Checkpoint | None]:
@@ -84,7 +99,8 @@ class RunDirectory:
                 if not started:
                     write_atomically(self.path / "config.toml", self.config.to_toml().encode())
                 write_atomically(self.path / "environment.json", to_json(environment))
-                (self.path / "rounds.jsonl").touch()
+                with open(self.path / "rounds.jsonl", "ab") as log:  # without what a kill left behind the checkpoint
+                    log.truncate(checkpoint.mark.size if checkpoint else 0)
                 for leftover in self.path.glob(".*.partial"):
                     leftover.unlink()
             yield checkpoint
@@ -106,6 +122,7 @@ class RunDirectory:
         """Replace the checkpoint by a newer one. The time taken is kept apart, since it is never the same twice."""
         about = {
             "format": FORMAT,
+            "config": self.config.digest(),
             "round": checkpoint.round,
             "totals": checkpoint.totals,
             "log_size": checkpoint.mark.size,
@@ -131,12 +148,13 @@ class RunDirectory:
     @property
     def seconds(self) -> float:
         """How long the run has taken so far, over all the processes that worked on it."""
-        return float((read_json(self.path / "timing.json") or {"seconds": 0.0})["seconds"])
+        path = self.path / "timing.json"
+        return checked(StoredTiming, read_json(path) or {}, f"{path}").seconds
 
-    def records(self) -> list[dict[str, Any]]:
-        """The records of all rounds so far."""
-        with open(self.path / "rounds.jsonl", encoding="utf-8") as log:
-            return [json.loads(line) for line in log]
+    def records(self, mark: LogMark) -> list[dict[str, Any]]:
+        """The records of all rounds up to the mark."""
+        with _reading(self.path / "rounds.jsonl") as log:
+            return [json.loads(line) for line in log.read(mark.size).splitlines()]
 
     def checkpoint(self) -> Checkpoint | None:
         """The latest checkpoint, verified, or None where there is none yet."""
@@ -154,7 +172,12 @@ class RunDirectory:
         if digest != _digest(tensors, text):
             raise InputError(damaged)
         if about["format"] != FORMAT:
-            raise InputError(f"{path}: written in format {about['format']}; this version reads format {FORMAT}")
+            raise InputError(
+                f"{path}: written in format {about['format']}, this version reads format {FORMAT}; delete {self.path} "
+                "and run it again"
+            )
+        if about["config"] != self.config.digest():
+            raise InputError(f"{path}: belongs to another config; give {self.path} back the config.toml it began with")
         with _reading(self.path / "rounds.jsonl") as log:
             mark = LogMark(about["log_size"], hashlib.sha256(log.read(about["log_size"])))
         if mark.sha256.hexdigest() != about["log_sha256"]:
@@ -165,10 +188,15 @@ class RunDirectory:
 def check(path: Path, config: Config) -> bool:
     """Whether the directory already holds this run, begun or finished; an InputError if it holds anything else."""
     kept = path / "config.toml"
+    for folder in (path, *path.parents):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; --out must be a directory")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{os.fsencode(path)!r}: not valid UTF-8; --out must be") from None
     if not path.exists():
         return False
-    if not path.is_dir():
-        raise InputError(f"{path}: is a file; --out must be a directory")
     if not kept.exists():
         if any(path.iterdir()):
             raise InputError(f"{path}: holds other files; --out must be new, empty, or a run of the same config")
@@ -181,12 +209,16 @@ def check(path: Path, config: Config) -> bool:
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object from disk, or None where there is no such file."""
-    try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (OSError, ValueError) as error:
+    try:
+        if not path.is_file():
+            raise ValueError("not a file")
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: must hold a JSON object")
     return content
 
 

@@ -1,7 +1,10 @@
 """What a reader relies on in the JSON of a run directory."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pfels.errors import InputError
 from pfels.privacy import Adversary, Neighbours
 
 
@@ -9,6 +12,19 @@ class Stored(BaseModel):
     """What every part has in common: a later version may write more, but what is read must be there, and finite."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+Part = TypeVar("Part", bound=Stored)
+
+
+def checked(kind: type[Part], content: Any, where: str) -> Part:
+    """A part as it was stored, or an InputError that says what is wrong with it."""
+    try:
+        return kind.model_validate_json(content) if isinstance(content, bytes) else kind.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{where}: {at}{': ' if at else ''}{first['msg']}") from None
 
 
 class StoredLoss(Stored):
@@ -89,9 +105,21 @@ class StoredSummary(Stored):
     rounds: int
     dimension: int
     accuracy: float
-    loss: float
+    loss: float | None
     energy: float | None
     subcarriers: int
     airtime_s: float
     seconds: float
     privacy: StoredRunPrivacy
+
+
+class StoredTiming(Stored):
+    """`timing.json`."""
+
+    seconds: float = 0.0
+
+
+class StoredEnvironment(Stored):
+    """What a resumed run takes from `environment.json`."""
+
+    engine: str | None = None

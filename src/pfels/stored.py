@@ -4,18 +4,16 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from pfels.config import Config, load_config
 from pfels.errors import InputError
 from pfels.store import RunDirectory, read_json
-from pfels.store_schema import Stored, StoredRound, StoredSummary
+from pfels.store_schema import StoredRound, StoredSummary, checked
 
-Part = TypeVar("Part", bound=Stored)
 Reals = NDArray[np.float64]
 MARKS = ("config.toml", "rounds.jsonl", "summary.json", "checkpoint.safetensors")
 
@@ -88,7 +86,7 @@ def read(path: Path) -> StoredRun:
     environment, summary = _object(path / "environment.json"), _summary(path, config)
     _verify_checkpoint(path, config)
     lines = _lines(path, finished=summary is not None)
-    rounds = [_checked(StoredRound, line, f"rounds.jsonl, line {i}") for i, line in enumerate(lines, 1)]
+    rounds = [checked(StoredRound, line, f"rounds.jsonl, line {i}") for i, line in enumerate(lines, 1)]
     for t, record in enumerate(rounds):
         if record.round != t:
             raise InputError(f"rounds.jsonl, line {t + 1}: is round {record.round}, must be round {t}")
@@ -130,28 +128,16 @@ def _config(path: Path) -> Config:
 
 def _object(path: Path) -> dict[str, Any] | None:
     try:
-        content = read_json(path)
+        return read_json(path)
     except InputError as error:
         raise InputError(f"{path.name}: {str(error).removeprefix(f'{path}: ')}") from None
-    if content is not None and not isinstance(content, dict):
-        raise InputError(f"{path.name}: must hold a JSON object")
-    return content
-
-
-def _checked(kind: type[Part], content: Any, where: str) -> Part:
-    try:
-        return kind.model_validate_json(content) if isinstance(content, bytes) else kind.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        at = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{where}: {at}{': ' if at else ''}{first['msg']}") from None
 
 
 def _summary(path: Path, config: Config) -> dict[str, Any] | None:
     content = _object(path / "summary.json")
     if content is None:
         return None
-    summary = _checked(StoredSummary, content, "summary.json").model_dump(mode="json")
+    summary = checked(StoredSummary, content, "summary.json").model_dump(mode="json")
     for key in ("scheme", "seed", "rounds"):
         if summary[key] != getattr(config, key):
             raise InputError(f"summary.json: {key} = {summary[key]}, but config.toml has {getattr(config, key)}")

@@ -22,7 +22,7 @@ from pfels.assembly import build
 from pfels.config import Config, load_config
 from pfels.errors import InputError, RunError
 from pfels.experiment import run
-from pfels.store import check, read_json
+from pfels.store import RunDirectory, check
 
 Report = Callable[[int, int], None]  # point's index, rounds done
 
@@ -59,7 +59,8 @@ class Shard:
     def parse(cls, text: str) -> "Shard":
         """The shard that `2/8` means."""
         index, slash, count = text.partition("/")
-        if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        whole = slash and index.isdecimal() and count.isdecimal() and len(count) < 10 and len(index) < 10
+        if not (whole and 1 <= int(index) <= int(count)):
             raise InputError(f"--shard = {text!r}: must read i/n with 1 ≤ i ≤ n, such as 2/8")
         return cls(int(index), int(count))
 
@@ -85,7 +86,7 @@ def run_points(
     """
     todo = []
     for index, point in enumerate(points):
-        if check(point.path, point.config) and (point.path / "summary.json").exists():
+        if check(point.path, point.config) and RunDirectory(point.path, point.config).finished() is not None:
             report(index, point.config.rounds)
         else:
             todo.append(index)
@@ -105,7 +106,7 @@ def _run_point(point: Point, workers: int | None, done: Callable[[int], None]) -
 
 
 def _summary(point: Point) -> dict[str, Any]:
-    summary = read_json(point.path / "summary.json")
+    summary = RunDirectory(point.path, point.config).summary
     if summary is None:
         raise RunError(f"{point.path}: did not finish")
     return summary

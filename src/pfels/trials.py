@@ -10,8 +10,8 @@ from typing import Any
 
 from pfels.config import load_config
 from pfels.errors import InputError
+from pfels.experiment import run
 from pfels.spreads import spread
-from pfels.store import RunDirectory
 from pfels.studies import TUNING_SEEDS, Study
 from pfels.sweep import Point, Report, point_name, run_points
 
@@ -30,7 +30,7 @@ class Trial:
 
     def records(self) -> list[list[dict[str, Any]]]:
         """The record of every round, for each seed."""
-        return [RunDirectory(point.path, point.config).records() for point in self.points]
+        return [run(point.config, point.path).records for point in self.points]
 
 
 def run_trials(

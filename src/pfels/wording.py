@@ -60,7 +60,8 @@ def _requirement(key: str, root: type[BaseModel]) -> str:
 
 
 def _interval(bounds: Mapping[str, Any]) -> str:
-    low, high = bounds.get("gt", bounds.get("ge")), bounds.get("lt", bounds.get("le"))
+    ends = bounds.get("gt", bounds.get("ge")), bounds.get("lt", bounds.get("le"))
+    low, high = (f"{end:g}" if isinstance(end, float) else end for end in ends)
     if low is not None and high is not None:
         return f" in {'(' if 'gt' in bounds else '['}{low}, {high}{')' if 'lt' in bounds else ']'}"
     if low is not None:

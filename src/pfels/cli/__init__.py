@@ -1,5 +1,6 @@
 """The `pfels` command. Each subcommand's file holds its words; what it does lives in the package."""
 
+import io
 import signal
 import sys
 
@@ -35,12 +36,19 @@ app.add_typer(data.app, name="data")
 def main() -> None:
     """Run the command; every way to fail ends in one line on stderr and the exit code that goes with it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an ε that a terminal cannot show is no reason to fail
     try:
         code = app(standalone_mode=False)
     except InputError as error:
         code = _fail(error, 2)
     except (RunError, GuardError) as error:
         code = _fail(error, 1)
+    except OSError as error:
+        code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+    except MemoryError:
+        code = _fail("not enough memory; choose fewer devices, or a smaller network", 1)
     except KeyboardInterrupt:
         code = 130
     except typer.Exit as error:

@@ -42,7 +42,8 @@ def say(message: str) -> None:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """The one JSON document of a command."""
-    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    plain = sys.stdout.encoding.lower().replace("-", "") != "utf8"
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=plain))
 
 
 def print_table(
@@ -51,7 +52,7 @@ def print_table(
     """A table on stdout, with notes below it."""
     table = Table(box=SIMPLE_HEAD, padding=0)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right")
+        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(escape, row))
     console = Console()
@@ -61,9 +62,13 @@ def print_table(
         console.print(escape(note), style="dim", highlight=False)
 
 
-def overrides(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """The -s options as keys and values."""
-    return dict(map(parse_override, pairs or []))
+def overrides(pairs: Sequence[str] | None, **elsewhere: str) -> dict[str, Any]:
+    """The -s options as keys and values; `elsewhere` names keys for which there is an option."""
+    changed = dict(map(parse_override, pairs or []))
+    for key, option in elsewhere.items():
+        if key in changed:
+            raise InputError(f"-s {key}: use {option} instead")
+    return changed
 
 
 def footing(total_epsilon: float | None, adversary: Adversary) -> Any:
@@ -88,9 +93,12 @@ def split_list(text: str, *, option: str) -> list[str]:
 def seed_list(text: str) -> list[int]:
     """The seeds of --seeds."""
     items = split_list(text, option="--seeds")
-    if not all(item.isdecimal() for item in items):
+    if not all(item.isdecimal() and len(item) < 20 for item in items):
         raise InputError(f"--seeds = {text!r}: must be whole numbers from 0, separated by commas")
-    return [int(item) for item in items]
+    seeds = [int(item) for item in items]
+    if len(set(seeds)) < len(seeds):
+        raise InputError(f"--seeds = {text!r}: must be distinct")
+    return seeds
 
 
 def stem(preset: str) -> str:

@@ -56,7 +56,7 @@ def command(
         pfels compare demo --schemes pfels,wfl-pdp --seeds 0,1,2,3,4 -s privacy.epsilon=0.2
     """
     names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
-    changed, numbers = overrides(settings), seed_list(seeds)
+    changed, numbers = overrides(settings, scheme="--schemes", seed="--seeds"), seed_list(seeds)
     for name in names:
         config = load_config(preset, {**changed, "scheme": name})
 

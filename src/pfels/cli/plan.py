@@ -66,7 +66,7 @@ def command(
     from pfels.schemes import SCHEMES
 
     names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
-    changed = overrides(settings)
+    changed = overrides(settings, scheme="--schemes")
     for name in names:
         config = load_config(preset, {**changed, "scheme": name})
     from pfels.planning import assumed_losses, plan

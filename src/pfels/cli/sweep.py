@@ -63,10 +63,16 @@ def command(
         key, equals, values = axis.partition("=")
         if not equals or key == "seed":
             raise InputError(f"--grid {axis}: must read key=v1,v2 (seeds go to --seeds)")
+        if key in table:
+            raise InputError(f"--grid {axis}: {key} has an axis already; give all its values there")
         table[key] = [parse_value(value) for value in split_list(values, option=f"--grid {key}")]
+        if len({repr(value) for value in table[key]}) < len(table[key]):
+            raise InputError(f"--grid {axis}: must be distinct values")
     folder = out or Path("runs") / f"{stem(preset)}-sweep"
     part = None if shard is None else Shard.parse(shard)
-    everything = grid(preset, {**table, "seed": seed_list(seeds)}, out=folder, overrides=overrides(settings))
+    everything = grid(
+        preset, {**table, "seed": seed_list(seeds)}, out=folder, overrides=overrides(settings, seed="--seeds")
+    )
     points = everything if part is None else part.of(everything)
     with progress([point_name(p.settings) for p in points], [p.config.rounds for p in points]) as report:
         summaries = run_points(points, jobs=jobs, report=report)

@@ -4,8 +4,6 @@ Flower lets a run change only keys that its app lists, so the app lists all of t
 preset. A SuperNode may set keys in its node config as well: that is what its owner insists on.
 """
 
-import hashlib
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +68,7 @@ def shared(config: Config) -> dict[str, Any]:
 
 def digest(config: Config) -> str:
     """A hash of all that server and nodes must agree on."""
-    return hashlib.sha256(json.dumps(shared(config), sort_keys=True).encode()).hexdigest()
+    return config.digest(leaving_out=LOCAL_KEYS)
 
 
 def disagreement(server: Mapping[str, Any], config: Config) -> str | None:

@@ -47,8 +47,10 @@ def main() -> None:
         code = _fail(error, 1)
     except OSError as error:
         code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    except MemoryError:
-        code = _fail("not enough memory; choose fewer devices, or a smaller network", 1)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # PyTorch's own way to say it
+            raise
+        code = _fail("not enough memory; choose a smaller network, cohort or batch", 1)
     except KeyboardInterrupt:
         code = 130
     except typer.Exit as error:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pfels.errors import InputError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+MOST_CLASSES = 1_000_000  # the network has an output for each
 
 Array = NDArray[Any]
 
@@ -57,6 +58,8 @@ def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:
         raise InputError(f"{where}: x_{part} holds NaN or infinity; must be finite")
     if y.shape != x.shape[:1] or not np.issubdtype(y.dtype, np.integer) or y.min() < 0:
         raise InputError(f"{where}: y_{part} is {y.dtype} of shape {y.shape}; must be {len(x)} whole labels from 0")
+    if y.max() >= MOST_CLASSES:
+        raise InputError(f"{where}: y_{part} has the label {y.max()}; must be below {MOST_CLASSES}, one for each class")
 
 
 def _channels_first(x: Array) -> Array:

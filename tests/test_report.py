@@ -105,6 +105,7 @@ def test_settings_that_are_markup_are_shown_as_text(folder: Path, tmp_path: Path
     good = folder / "scheme=pfels,seed=0"
     toml = (good / "config.toml").read_text().replace('name = "digits"', f'name = "file"\npath = {json.dumps(evil)}')
     path = damage(good, tmp_path / "run", "config.toml", toml.encode())
+    (path / "checkpoint.safetensors").unlink()  # it belongs to the config as it was
     page = Page(Path(write_report([path])["report"]))
     assert len(page.scripts) == 3
     assert evil in "".join(page.seen)
@@ -112,7 +113,8 @@ def test_settings_that_are_markup_are_shown_as_text(folder: Path, tmp_path: Path
 
 def test_a_name_that_is_not_unicode_is_still_reported(tmp_path: Path):
     path = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9"))
-    (finish(path) / "checkpoint.safetensors").unlink()  # safetensors itself cannot open such a path
+    finish(tmp_path / "run").rename(path)
+    (path / "checkpoint.safetensors").unlink()  # safetensors itself cannot open such a path
     document = write_report([path], tmp_path / "out.html")
     assert document["runs"] == 1
     assert "caf�" in Page(tmp_path / "out.html").text

@@ -133,9 +133,8 @@ class Loopback:
                 for pid in living:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, sign)
-                for process in self.started_here:
-                    process.poll()  # so that none is left a zombie
-                if not living:
+                ended = [process.poll() is not None for process in self.started_here]  # so that none is left a zombie
+                if not living and all(ended):  # one that is about to end no longer shows its environment
                     return
                 time.sleep(0.2)
         raise RunError(f"processes of the deployment that do not end: {self.pids()}")

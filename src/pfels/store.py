@@ -84,7 +84,6 @@ class RunDirectory:
             raise InputError(f"{self.path}: nothing to resume; start it without --resume")
         if started and not resume:
             raise InputError(f"{self.path}: holds an unfinished run; add --resume, or choose another --out")
-        checkpoint = self.checkpoint() if started else None
         with _writing(self.path, wrong_input=True):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path, os.O_RDONLY)
@@ -95,6 +94,7 @@ class RunDirectory:
                 raise InputError(
                     f"{self.path}: another process is running in it; wait, or choose another --out"
                 ) from None
+            checkpoint = self.checkpoint() if started else None  # not before: another process may have gone on
             with _writing(self.path, wrong_input=not started):
                 if not started:
                     write_atomically(self.path / "config.toml", self.config.to_toml().encode())

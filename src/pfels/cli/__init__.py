@@ -46,7 +46,7 @@ def main() -> None:
     except (RunError, GuardError) as error:
         code = _fail(error, 1)
     except OSError as error:
-        code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+        code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2 if error.filename else 1)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # PyTorch's own way to say it
             raise

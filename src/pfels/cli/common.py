@@ -42,7 +42,7 @@ def say(message: str) -> None:
 
 def print_json(document: Mapping[str, Any]) -> None:
     """The one JSON document of a command."""
-    plain = sys.stdout.encoding.lower().replace("-", "") != "utf8"
+    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
     print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=plain))
 
 

@@ -116,10 +116,8 @@ class Turn:
         }
 
     def _make_up_for_noise(self) -> None:
-        """On links of their own, devices that were not heard took their share of the noise with them."""
-        if self.link.air is not None or self.link.event.noise_multiplier == 0:
-            return
-        std = self.system.bound * self.link.event.server_noise_multiplier
+        """Where devices add the noise, those that were not heard took their share with them."""
+        noise = getattr(self.scheme, "noise", None)
         for place, device in enumerate(self.link.sending.tolist()):
-            if place not in self.used:
-                self.y += self.system.device_noise(self.link.round, device, std=std)
+            if noise is not None and place not in self.used:
+                self.y += noise(self.system, self.link, device)

@@ -38,6 +38,9 @@ class Scheme(Protocol):
     def hold(self, system: "System", link: "Link", part: "LocalUpdates", tally: "Tally") -> None:
         """On devices that were drawn and do not send: keep the update for later. Only error feedback asks for it."""
 
+    def noise(self, system: "System", link: "Link", device: int) -> "Tensor":
+        """On a device: its share of the noise. Only schemes have it whose devices add the noise themselves."""
+
     def receive(self, system: "System", link: "Link", y: "Tensor", A: "Tensor | None") -> "Tensor":
         """On the server: its estimate of the cohort's mean update, from all that it has received."""
 

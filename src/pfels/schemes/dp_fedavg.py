@@ -13,7 +13,7 @@ from pfels.vectors import check_sensitivity, clip
 if TYPE_CHECKING:
     from pfels.training import LocalUpdates
 
-__all__ = ["indices", "prepare", "receive", "send"]
+__all__ = ["indices", "noise", "prepare", "receive", "send"]
 
 
 def prepare(system: System, t: int) -> Link:
@@ -35,8 +35,12 @@ def prepare(system: System, t: int) -> Link:
 
 def send(system: System, link: Link, part: "LocalUpdates", A: None, tally: Tally) -> Tensor:
     """The updates of devices that have trained (lines 4–10), each clipped and with noise of its own."""
-    std = system.bound * link.event.server_noise_multiplier  # Cσ/√r
     clipped = check_sensitivity(clip(part.updates, bound=system.bound), bound=system.bound)
     for row, device in zip(clipped, link.sending[part.places].tolist(), strict=True):
-        row.add_(system.device_noise(link.round, device, std=std))  # line 11
+        row.add_(noise(system, link, device))  # line 11
     return clipped
+
+
+def noise(system: System, link: Link, device: int) -> Tensor:
+    """A device's share of the noise."""
+    return system.device_noise(link.round, device, std=system.bound * link.event.server_noise_multiplier)  # Cσ/√r

@@ -17,7 +17,7 @@ Spoil = Callable[[Message, int], Message | None]  # a reply and its node's parti
 
 
 class Nodes(Grid):
-    """A grid whose nodes answer at once. `spoil` may change what they answer."""
+    """A grid whose nodes answer at once, or once they are not `late`. `spoil` may change what they answer."""
 
     def __init__(
         self,
@@ -26,7 +26,9 @@ class Nodes(Grid):
         *,
         spoil: Spoil = lambda reply, partition: reply,
         node_config: dict[int, dict[str, Any]] | None = None,
+        late: Callable[["Nodes", int], bool] = lambda nodes, partition: False,
     ) -> None:
+        self.late = late
         self.spoil, self.partitions, self.asked, self._replies, self._ids = spoil, partitions, [], {}, count(1)
         self.contexts = {
             100 + partition: Context(
@@ -72,8 +74,11 @@ class Nodes(Grid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        here = [self._replies.pop(identity, None) for identity in list(message_ids)]
-        return [reply for reply in here if reply is not None]
+        replies = {identity: self._replies.get(identity) for identity in message_ids}
+        here = {i: r for i, r in replies.items() if r is not None and not self.late(self, r.metadata.src_node_id - 100)}
+        for identity in here:
+            del self._replies[identity]
+        return list(here.values())
 
 
 @pytest.fixture(autouse=True)
@@ -88,12 +93,17 @@ def flower(tmp_path: Path) -> Callable[..., tuple[Any, Nodes]]:
     """Run the app on nodes in this process; its result, and the nodes."""
 
     def play(
-        *, partitions: int = 4, spoil: Spoil = lambda reply, partition: reply, nodes: Sequence[Any] = (), **run: Any
+        *,
+        partitions: int = 4,
+        spoil: Spoil = lambda reply, partition: reply,
+        nodes: Sequence[Any] = (),
+        late: Callable[[Nodes, int], bool] = lambda nodes, partition: False,
+        **run: Any,
     ) -> tuple[Any, Nodes]:
         config = {"preset": "demo", "noise": "seed", "reply_timeout_s": 0.5, "rounds": 10}
         config |= {key.replace("__", "."): value for key, value in run.items()}
         config["out"] = str(tmp_path / run.get("out", "run"))
-        grid = Nodes(config, partitions, spoil=spoil, node_config=dict(enumerate(nodes)))
+        grid = Nodes(config, partitions, spoil=spoil, node_config=dict(enumerate(nodes)), late=late)
         play.grids.append(grid)
         strategy = OverTheAir(settings.read(config))
         strategy.start(grid)

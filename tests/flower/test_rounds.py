@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from pfels import experiment
 from pfels.assembly import federate
 from pfels.config import Config, load_config
 from pfels.errors import InputError, RunError
-from pfels.flower import client_app, settings, wire
+from pfels.flower import client_app, fleet, settings, wire
 from pfels.flower.loopback import APP
 from pfels.flower.own_data import own_federation
 from pfels.flower.server_app import told
@@ -182,9 +183,29 @@ def test_many_numbers_travel_in_chunks_and_arrive_the_same():
         wire.signals(content, devices=2, width=wire.SMALL // 2)
 
 
-def test_nobody_connected_is_said(flower: Flower):
+def test_nobody_connected_is_said(flower: Flower, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fleet, "FIRST_S", 0.5)
     with pytest.raises(RunError, match=r"no node has answered within 0\.5 s"):
         flower(partitions=0)
+
+
+def test_a_node_that_answers_late_is_silent_until_it_is_heard(flower: Flower):
+    """Busy with another run, or started after the server: the rounds go on without it, and then with it."""
+
+    def late(nodes: Any, partition: int) -> bool:
+        return partition == 3 and not any("ask" in message.content for message in nodes.asked)
+
+    result, _ = flower(scheme="pfels", rounds=4, late=late)
+    for number, record in enumerate(result.records):
+        away = sum(device % 4 == 3 for device in record["cohort"]) if number == 0 else 0
+        assert record["replies"]["expected"] - record["replies"]["used"] == away
+    assert result.records[0]["replies"]["short"]
+
+
+def test_the_first_node_may_take_longer_than_a_round(flower: Flower):
+    began = time.monotonic()
+    result, _ = flower(scheme="pfels", rounds=1, late=lambda nodes, partition: time.monotonic() < began + 1.5)
+    assert result.records[0]["replies"]["short"] is False
 
 
 def test_a_run_goes_on_from_its_last_round(flower: Flower):

@@ -3,47 +3,61 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from logging import WARNING
 
 import numpy as np
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
+from flwr.supercore import log
 from numpy.typing import NDArray
 
 from pfels.errors import RunError
 from pfels.flower.wire import Hello, Place, UnusableError
 
 PAUSE_S = 0.2  # between two looks for replies
+FIRST_S = 300.0  # how long to wait for somebody: a node may be busy, or start after the server
 
 
 @dataclass
 class Fleet:
-    """Nodes that have been greeted, by their node id, and how long to wait for an answer."""
+    """Nodes that have answered a greeting, by their node id, and how long to wait for an answer."""
 
     grid: Grid
     hello: Hello
     timeout_s: float
     places: dict[int, Place] = field(default_factory=dict)
     greeted: set[int] = field(default_factory=set)
+    greetings: set[str] = field(default_factory=set)  # ids of those that have had no answer yet
 
     def gather(self) -> None:
-        """Greet nodes until every partition has one, or the wait is over; nobody at all is an error."""
-        until = time.monotonic() + self.timeout_s
+        """Greet nodes until every partition has one; after the wait, whoever is there will do. Nobody is an error."""
+        until = time.monotonic() + FIRST_S
         while not self.complete and time.monotonic() < until:
+            alone = not self.places
             refused = self.greet()
             if refused:
                 raise RunError(refused[0])
-            if not self.complete:
-                time.sleep(PAUSE_S)
+            if alone and self.places:
+                until = time.monotonic() + self.timeout_s
+            time.sleep(PAUSE_S)
         if not self.places:
-            raise RunError(f"no node has answered within {self.timeout_s:g} s; are SuperNodes connected?")
+            raise RunError(f"no node has answered within {FIRST_S:g} s; are SuperNodes connected?")
 
     def greet(self) -> list[str]:
-        """Greet nodes that are new here, and why some of them cannot take part: config or partition does not fit."""
+        """Greet nodes that are new here, and hear who has answered: why some of them cannot take part.
+
+        It waits for nobody. Who answers late is heard next time.
+        """
         new = [node for node in self.grid.get_node_ids() if node not in self.greeted]
         self.greeted.update(new)
-        messages, refused = [Message(self.hello.record(), node, MessageType.QUERY) for node in new], []
-        for reply in self.exchange(messages):
+        if new:
+            hellos = [Message(self.hello.record(), node, MessageType.QUERY) for node in new]
+            self.greetings.update(i for i in self.grid.push_messages(hellos) if i)
+        refused = []
+        for reply in self.grid.pull_messages(self.greetings) if self.greetings else ():
+            self.greetings.discard(reply.metadata.reply_to_message_id)
             if reply.has_error():
+                log(WARNING, "node %d does not take part: %s", reply.metadata.src_node_id, reply.error.reason)
                 continue
             try:
                 place = Place.read(reply.content)

@@ -72,6 +72,12 @@ def test_any_text_survives_toml(text: str):
     assert validate(tomllib.loads(config.to_toml())).data.path == text
 
 
+@pytest.mark.parametrize("overrides", [{"data": {"per_device": 40}}, ["data={per_device=40}"]])
+def test_a_whole_table_changes_only_the_keys_that_it_has(overrides: dict | list[str]):
+    assert differing_keys(load_config("fashion", overrides), load_config("fashion")) == ["data.per_device"]
+    assert load_config("fashion").data.name == "fashion", "a key that the preset sets itself"
+
+
 def test_delta_defaults_to_one_over_the_number_of_devices():
     assert load_config("demo").delta == 0.01
     assert load_config("demo", {"privacy.delta": 1e-3}).delta == 1e-3

@@ -255,7 +255,7 @@ def test_a_tarball_that_had_arrived_before_a_kill_is_used_again(home: Path, tmp_
 
 
 def test_only_one_at_a_time_fills_the_cache_and_the_other_waits(home: Path, tmp_path: Path):
-    fake_npm(tmp_path / "bin", seconds=0.6)
+    fake_npm(tmp_path / "bin", seconds=1.5)
     results: list[tuple[install.Installed, list[str]]] = []
     threads = [threading.Thread(target=lambda: results.append(get("cifar10"))) for _ in range(2)]
     for thread in threads:
@@ -309,7 +309,7 @@ def started(tmp_path: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [*command(tmp_path), "data", "get", "cifar10"], env=environment(tmp_path), text=True, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (tmp_path / "bin" / "started").exists():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -319,7 +319,7 @@ def started(tmp_path: Path) -> subprocess.Popen[str]:
 
 def called(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*command(tmp_path), *arguments], env=environment(tmp_path), text=True, capture_output=True, timeout=60,
+        [*command(tmp_path), *arguments], env=environment(tmp_path), text=True, capture_output=True, timeout=120,
         check=False,
     )  # fmt: skip
 
@@ -329,7 +329,7 @@ def test_a_kill_in_mid_download_leaves_nothing_half_made(tmp_path: Path, how: si
     fake_npm(tmp_path / "bin", seconds=1.5)
     process = started(tmp_path)
     process.send_signal(how)
-    said = process.communicate(timeout=30)[1]
+    said = process.communicate(timeout=120)[1]
     assert process.returncode == (-how if how == signal.SIGKILL else 130), said
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".work"]
     looked = called(tmp_path, "data", "check", "cifar10")

@@ -1,6 +1,7 @@
 """The one validated, frozen description of an experiment."""
 
 import hashlib
+import itertools
 import json
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
@@ -206,16 +207,25 @@ def presets() -> list[str]:
 
 
 def load_config(preset_or_path: str | Path = "demo", overrides: Mapping[str, Any] | Iterable[str] = ()) -> Config:
-    """The config of a preset or a TOML file with overrides on top: a mapping of `table.key`, or `key=value` strings."""
+    """The config of a preset or a TOML file with overrides on top: a mapping of `table.key`, or `key=value` strings.
+
+    A whole table, {"training": {"momentum": 0.5}}, changes the keys that it has.
+    """
     tree = _read(preset_or_path)
     pairs = overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides)
-    for key, value in pairs:
+    for key, value in itertools.chain.from_iterable(itertools.starmap(_leaves, pairs)):
         table, _, leaf = key.rpartition(".")
         at = tree.setdefault(table, {}) if table else tree
         if not isinstance(at, dict):
             raise InputError(unknown_key(key, Config))
         at[leaf] = value
     return validate(tree)
+
+
+def _leaves(key: str, value: Any) -> list[tuple[str, Any]]:
+    if "." in key or not isinstance(value, Mapping):
+        return [(key, value)]
+    return [(f"{key}.{leaf}", below) for leaf, below in value.items()]
 
 
 def validate(tree: Mapping[str, Any]) -> Config:

@@ -13,7 +13,7 @@ from pfels.linking import link_system
 from pfels.paper import Benchmark
 from pfels.privacy import claimed_noise_multiplier
 
-LAPTOP_RATES = (0.01, 0.02, 0.05, 0.1)
+LAPTOP_RATES = (0.005, 0.01, 0.02, 0.05, 0.1)
 SCALING_ROUNDS = 500
 # Learning rates are chosen on seeds of their own, so that no reported seed had a say in what is reported of it.
 TUNING_SEEDS = (1000, 1001)

@@ -286,3 +286,37 @@ def members(content: bytes) -> bytes:
         for name in npz.ARRAYS:
             file.writestr(f"{name}.npy", content)
     return archive.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ((8, 6), (1, 8, 6)),
+        ((8, 6, 2), (2, 8, 6)),
+        ((2, 8, 6), (2, 8, 6)),
+        ((28, 28, 1), (1, 28, 28)),
+        ((3, 32, 32), (3, 32, 32)),
+        ((32, 32, 4), (4, 32, 32)),
+    ],
+)
+def test_images_are_read_with_their_channels_first_or_last(tmp_path: Path, given: tuple, read: tuple):
+    x = np.random.default_rng(0).random((5, *given)).astype(np.float32)
+    path = saved(tmp_path, x)
+    found = npz.read(path)["x_train"]
+    assert found.shape == (5, *read)
+    if len(given) == 3 and given != read:
+        assert np.array_equal(found, np.moveaxis(x, -1, 1))
+    else:
+        assert np.array_equal(found.reshape(x.shape), x)
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 4), (28, 28, 64), (1, 9, 1)])
+def test_images_of_which_no_axis_can_be_the_channels_are_refused(tmp_path: Path, shape: tuple):
+    with pytest.raises(InputError, match="fewer channels than rows and columns"):
+        npz.read(saved(tmp_path, np.zeros((5, *shape), np.float32)))
+
+
+def saved(folder: Path, x: np.ndarray) -> Path:
+    labels = np.arange(len(x))
+    np.savez(folder / "own.npz", x_train=x, y_train=labels, x_test=x, y_test=labels)
+    return folder / "own.npz"

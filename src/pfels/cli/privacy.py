@@ -11,6 +11,10 @@ from pfels.errors import InputError
 from pfels.privacy import Adversary, Loss, Sampling
 
 ROWS = {"claimed": "claimed, a round", "exact_per_round": "exact, a round", "server": "server", "outsider": "outsider"}
+ASSUMED = (
+    "Numbers alone describe a noise level that does not depend on who was drawn. In pfels, wfl-p and wfl-pdp it does, "
+    "and an outsider's figure does not exist: pfels privacy PRESET prices a scheme as it is."
+)
 
 
 def command(
@@ -91,7 +95,7 @@ def command(
         claimed_epsilon=claimed_epsilon, sampling=sampling, participations=participations,
     )  # fmt: skip
     title = f"{rounds} rounds, {cohort} of {devices} devices a round, noise multiplier {report['noise_multiplier']:.4g}"
-    _show(report, title, json=json)
+    _show(report, title, ASSUMED, json=json)
 
 
 def _of_preset(
@@ -138,7 +142,7 @@ def _show_need(target: float, z: float, beta: float | None, loss: Loss, *, round
     print_table(("", "value"), rows, title=title, notes=[f"neighbours: {loss.neighbours.sentence}", f"why: {loss.why}"])
 
 
-def _show(report: Mapping[str, Any], title: str, *, json: bool) -> None:
+def _show(report: Mapping[str, Any], title: str, *more: str, json: bool) -> None:
     if json:
         print_json(report)
         return
@@ -151,4 +155,4 @@ def _show(report: Mapping[str, Any], title: str, *, json: bool) -> None:
         valid = "no" if not figure["valid"] else "in its range" if key == "claimed" else "yes"
         rows.append((name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], valid))
         notes.append(f"{name}: {figure['why']}.")
-    print_table(("figure", "ε", "δ", "adversary", "neighbours", "valid"), rows, title=title, notes=notes)
+    print_table(("figure", "ε", "δ", "adversary", "neighbours", "valid"), rows, title=title, notes=[*notes, *more])

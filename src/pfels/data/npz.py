@@ -44,13 +44,14 @@ def read(path: Path) -> Mapping[str, Array]:
     writers = arrays.get("writer_train")
     if writers is not None and writers.shape != arrays["y_train"].shape:
         raise InputError(f"{where}: writer_train has shape {writers.shape}; must be {arrays['y_train'].shape}")
-    return arrays | {name: _channels_first(arrays[name]) for name in ("x_train", "x_test")}
+    return arrays | {name: _channels_first(where, arrays[name]) for name in ("x_train", "x_test")}
 
 
 def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:
     if x.ndim not in (2, 3, 4) or len(x) == 0 or x.shape[1:] != train.shape[1:]:
         raise InputError(
-            f"{where}: x_{part} has shape {x.shape}; must be (n, features), (n, h, w) or (n, h, w, c), n > 0"
+            f"{where}: x_{part} has shape {x.shape}; must be (n, features), (n, h, w), (n, h, w, c) or (n, c, h, w), "
+            "n > 0"
         )
     if not (np.issubdtype(x.dtype, np.floating) or x.dtype == np.uint8):
         raise InputError(f"{where}: x_{part} is {x.dtype}; must be floating point, or uint8 for pixels")
@@ -62,9 +63,16 @@ def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:
         raise InputError(f"{where}: y_{part} has the label {y.max()}; must be below {MOST_CLASSES}, one for each class")
 
 
-def _channels_first(x: Array) -> Array:
-    if x.ndim == 3:
-        return x[:, None]
-    if x.ndim == 4 and x.shape[-1] in (1, 3) and x.shape[1] not in (1, 3):
+def _channels_first(where: str, x: Array) -> Array:
+    """Images as (n, channels, height, width). They have fewer channels than rows and columns: that tells layouts apart."""
+    if x.ndim < 4:
+        return x[:, None] if x.ndim == 3 else x
+    _, first, middle, last = x.shape
+    if last < min(first, middle):
         return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-    return x
+    if first < min(middle, last):
+        return x
+    raise InputError(
+        f"{where}: images of shape {x.shape[1:]}; must be (h, w, c) or (c, h, w), with fewer channels than rows and "
+        "columns"
+    )

@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--schemes", default="pfels,wfl-pdp,pfels-plus")
     parser.add_argument("--total-epsilon", type=float, default=8.0)
     parser.add_argument("--adversary", default="server", type=Adversary)
-    parser.add_argument("--learning-rates", default="0.01,0.02,0.05,0.1,0.2")
+    parser.add_argument("--learning-rates", default="0.005,0.01,0.02,0.05,0.1,0.2")
     parser.add_argument("--ratios", default="0.1,0.3,1.0")
     parser.add_argument("--silent-below", default="0,0.005,0.01", help="the gains below which PFELS+ may be silent")
     parser.add_argument("--seeds", default="0,1,2,3,4")

@@ -64,7 +64,7 @@ def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:
 
 
 def _channels_first(where: str, x: Array) -> Array:
-    """Images as (n, channels, height, width). They have fewer channels than rows and columns: that tells layouts apart."""
+    """Images as (n, channels, height, width). Channels are fewer than rows and columns: that tells layouts apart."""
     if x.ndim < 4:
         return x[:, None] if x.ndim == 3 else x
     _, first, middle, last = x.shape

@@ -242,6 +242,13 @@ def test_each_femnist_device_is_a_writer_who_keeps_a_tenth_for_the_test():
     assert own != [int(data.writers[part[0]]) for part in other.parts]
 
 
+def test_what_is_kept_for_the_test_is_not_trained_on(tmp_path: Path):
+    data = datasets.load("femnist", str(leaf_file(tmp_path / "leaf" / "a.json", {"ann": 30, "bob": 20}).parent))
+    federation = split(data, generator(0, Purpose.PARTITION), kind="writer", devices=2, per_device=20, alpha=1.0)
+    assert sorted(len(part) for part in federation.parts) == [18, 27]
+    assert len(federation.test) == 5
+
+
 def test_devices_too_small_to_keep_a_tenth_are_refused(tmp_path: Path):
     path = leaf_file(tmp_path / "leaf" / "a.json", {"ann": 9, "bob": 5})
     data = datasets.load("femnist", str(path.parent))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from pfels import experiment
 from pfels.assembly import build
@@ -199,6 +200,52 @@ def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
         assert torch.allclose(fresh.held_back[device][dropped], clipped[dropped], rtol=1e-4, atol=1e-7)
 
 
+def test_with_error_feedback_nothing_is_lost_and_nothing_is_sent_twice():
+    """Update and memory come in; what goes on the air and what is held back are just that, together."""
+    e = build(plus(compression__error_feedback=True, compression__ratio=0.5, training__clip=0.1))
+    theta, system = e.network.initial(generator(0, Purpose.MODEL)), e.system
+    link, chosen = e.scheme.prepare(system, 0), e.scheme.indices(system, theta, 0)
+    memory = {device: 0.01 * torch.randn(system.dimension) for device in link.cohort.tolist()}
+    lengths = []
+    for part in system.local_updates(theta, 0, link.sending, Tally()):
+        own = part.updates.clone()
+        own *= (system.bound / own.norm(dim=1, keepdim=True)).clamp(max=1)
+        tally = Tally(memory=memory)
+        x = e.scheme.send(system, link, part, chosen, tally)
+        h = torch.from_numpy(np.abs(link.on_air.gains[part.places])).float()
+        for row, device in enumerate(link.sending[part.places].tolist()):
+            sent = torch.zeros(system.dimension)
+            sent[chosen] = x[row] * h[row] / link.on_air.beta
+            lengths.append(float(sent.norm()))
+            assert torch.allclose(sent + tally.held_back[device], own[row] + memory[device], atol=1e-6)
+    assert max(lengths) == pytest.approx(link.on_air.bound, rel=1e-4), "some were clipped, and kept the rest"
+
+
+def test_what_a_device_held_back_is_kept_until_it_is_drawn_again(tmp_path: Path):
+    result = experiment.run(plus(compression__error_feedback=True, rounds=4, run__checkpoint_every=1), tmp_path / "run")
+    drawn = sorted({device for record in result.records for device in record["cohort"]})
+    assert len(drawn) > max(len(record["cohort"]) for record in result.records)
+    assert load_file(tmp_path / "run" / "checkpoint.safetensors")["memory.ids"].tolist() == drawn
+
+
+def test_the_second_clip_is_the_square_root_of_p_and_the_level_is_the_same_in_any_unit_of_noise():
+    one, three = (pfels_plus.public_level(link_only(**{"channel.noise_std": std})) for std in (1.0, 3.0))
+    system = link_only()
+    assert one.bound == pytest.approx(math.sqrt(system.kept / system.dimension) * system.bound)
+    assert three.noise_multiplier == pytest.approx(one.noise_multiplier)
+    assert three.beta == pytest.approx(3 * one.beta)
+
+
+def test_the_public_divisor_knows_of_devices_that_have_used_up_their_ration():
+    system = link_only(rounds=300, **{"privacy.total_epsilon": 8.0})
+    level = pfels_plus.public_level(system)
+    late = range(200, 300)
+    sent = sum(len(pfels_plus.prepare(system, t).sending) for t in late)
+    expected = sum(pfels_plus.expected_transmitters(system, level, t) for t in late)
+    assert expected < 0.9 * len(late) * pfels_plus.expected_transmitters(system, level, 0)
+    assert sent == pytest.approx(expected, abs=5 * math.sqrt(expected))
+
+
 def test_with_p_one_no_fading_limit_and_no_noise_it_is_fedavg_with_poisson_sampling():
     loose = {
         "compression__ratio": 1.0, "training__clip": 10.0, "channel__snr_min_db": 180.0, "channel__snr_max_db": 180.0,
@@ -219,7 +266,7 @@ def test_with_p_one_no_fading_limit_and_no_noise_it_is_fedavg_with_poisson_sampl
 
 def test_a_mask_from_the_model_takes_the_largest_moves_and_starves_nobody():
     moved = torch.zeros(100)
-    moved[:10] = torch.arange(10, 0, -1)
+    moved[:10] = torch.arange(10, 0, -1) * torch.tensor([1.0, -1.0] * 5)
     counts = torch.zeros(100)
     for t in range(400):
         chosen = public_top_k(generator(0, Purpose.MASK, round=t), moved, kept=20)
@@ -234,6 +281,10 @@ def test_a_mask_from_the_model_depends_on_public_things_alone():
     theta = e.network.initial(generator(0, Purpose.MODEL)) + 0.1
     other = replace(e.system, training=None)
     assert torch.equal(e.system.chosen(3, theta), other.chosen(3, theta))
+    moved = torch.zeros_like(theta)
+    moved[100 : 100 + e.system.kept // 2] = -1.0
+    chosen = e.scheme.indices(e.system, e.system.start + moved, 3)
+    assert set(range(100, 100 + e.system.kept // 2)) <= set(chosen.tolist()), "it counts how far the model has come"
     experiment.run(plus(compression__kind="public-top-k"))
 
 

@@ -11,6 +11,7 @@ from pfels import privacy
 from pfels.accountant import exact_per_round
 from pfels.errors import InputError
 from pfels.privacy import Adversary, Loss, Neighbours, RoundEvent, Sampling
+from pfels.privacy_figures import claimed_figure, exact_figure
 
 PAPER = {"delta": 1e-3, "devices": 1000, "cohort": 32}
 # Claimed ε, noise multiplier, exact ε to the digits printed in docs/privacy.md.
@@ -177,3 +178,20 @@ def test_past_100_a_loss_says_so(epsilon: float | None, shown: str):
     assert ("reason" in loss.as_dict()) == (epsilon is None)
     fixed_size = Loss(Adversary.OUTSIDER, Neighbours.REPLACE_ONE, 1e-3, epsilon, "rdp", "because")
     assert fixed_size.display == shown.replace("more than", "no bound below")
+
+
+def test_figures_name_whom_they_are_about():
+    assert Adversary.OUTSIDER.sentence.startswith("an outsider: sees every released model")
+    assert Adversary.SERVER.sentence.startswith("the server")
+    assert Neighbours.REPLACE_ONE.sentence.endswith("at most 2s")
+    numbers = {"delta": 1e-3, "devices": 1000, "cohort": 32}
+    claim = claimed_figure(2.0, None, **numbers)
+    exact = [
+        exact_figure(2.0, **numbers, sampling=sampling, cohort_dependent=dependent)
+        for sampling in Sampling for dependent in (False, True)
+    ]  # fmt: skip
+    assert (claim["adversary"], claim["neighbours"]) == ("server", "add-remove")
+    assert {figure["adversary"] for figure in exact} == {"outsider"}
+    assert [figure["valid"] for figure in exact] == [
+        sampling is Sampling.POISSON and not dependent for sampling in Sampling for dependent in (False, True)
+    ]

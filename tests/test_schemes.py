@@ -1,19 +1,22 @@
 """One contract for all schemes, and the theorems that tie them to each other."""
 
 import math
+import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from pfels import experiment
+from pfels import experiment, seeding
 from pfels.assembly import Experiment, build
 from pfels.errors import GuardError
 from pfels.link import Tally
 from pfels.rounds import play as play_round
 from pfels.schemes import SCHEMES, load_scheme
 from pfels.seeding import Purpose, generator
+from pfels.training import evaluate
 from tests.conftest import small
 
 RECORD = {
@@ -89,15 +92,53 @@ def test_ledger_totals_are_the_sum_of_the_rounds(scheme: str):
 
 
 def test_airtime_follows_from_the_subcarriers_of_every_round(scheme: str):
-    e = build(small(scheme=scheme))
+    e = build(small(scheme=scheme, channel__subcarriers=100, channel__slot_ms=3.0))
     settled = [e.scheme.prepare(e.system, t).subcarriers for t in range(6)]
     result = experiment.run(e.config)
     assert [r["subcarriers"] for r in result.records] == settled
-    assert result.summary["airtime_s"] == pytest.approx(sum(math.ceil(k / 3300) * 0.01 for k in settled))
+    assert result.summary["airtime_s"] == pytest.approx(sum(math.ceil(k / 100) * 0.003 for k in settled))
+
+
+def test_a_run_reports_its_least_noise_and_is_measured_on_the_test_examples(scheme: str):
+    e = build(small(scheme=scheme))
+    result = experiment.run(e.config)
+    levels = [r["noise_multiplier"] for r in result.records]
+    assert result.summary["privacy"]["noise_multiplier_min"] == min(levels)
+    accuracy, loss = evaluate(e.network, result.parameters, e.federation.test, crew=e.training.crew)
+    assert (result.summary["accuracy"], result.summary["loss"]) == (accuracy, pytest.approx(loss))
+    assert len(e.federation.test) == 360
+
+
+def test_no_random_address_serves_twice_in_a_training(scheme: str, monkeypatch: pytest.MonkeyPatch):
+    """Two draws from one stream would be the same numbers: noise that follows the mask or the last round hides nothing.
+
+    What is asked for again is the same draw (who is in the cohort, over which channel), from the same line.
+    """
+    asked: dict[tuple, set[tuple[str, int, int | None]]] = {}
+    make = seeding.np.random.Philox
+
+    def noted(key: Any, counter: np.ndarray | None = None) -> np.random.Philox:
+        if counter is None:  # the split of the digits, the same for all seeds
+            return make(key=key)
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename == seeding.__file__:
+            frame = frame.f_back
+        (seed, purpose), at = key.generate_state(2).tolist(), counter.tolist()
+        if purpose != Purpose.MODEL:  # the one model that all start from
+            by = (frame.f_code.co_qualname, frame.f_lineno, frame.f_locals.get("t"))
+            asked.setdefault((seed, purpose, *at), set()).add(by)
+        return make(key, counter=counter)
+
+    monkeypatch.setattr(seeding.np.random, "Philox", noted)
+    experiment.run(small(scheme=scheme, rounds=3))
+    assert {address: by for address, by in asked.items() if len({line for _, line, _ in by}) > 1} == {}
+    noises = [by for by in asked.values() if any("noise" in name for name, _, _ in by)]
+    assert all(len(by) == 1 for by in noises), "a round's noise is its own"
+    assert bool(noises) == (scheme != "fedavg")
 
 
 def test_realised_energy_is_near_its_bound_and_within_every_devices_limit_on_average(scheme: str):
-    e = build(small(scheme=scheme))
+    e = build(small(scheme=scheme, training__clip=0.05))  # so that every update is at its bound
     for t in range(5):
         link = e.scheme.prepare(e.system, t)
         if link.air is None:
@@ -105,7 +146,7 @@ def test_realised_energy_is_near_its_bound_and_within_every_devices_limit_on_ave
             continue
         assert np.all(link.on_air.energy_bounds <= link.on_air.powers * (1 + 1e-9))
         _, tally = play(e, t)
-        assert sum(tally.energies) <= 1.5 * link.on_air.energy_bounds.sum()
+        assert 0.7 <= sum(tally.energies) / link.on_air.energy_bounds.sum() <= 1.5
 
 
 def test_poisson_cohorts_are_an_option_of_every_scheme(scheme: str):
@@ -188,8 +229,10 @@ def test_no_noise_and_loose_clip_is_fedavg(name: str):
     assert torch.allclose(play(e)[0], play(as_scheme(e, "fedavg"))[0], rtol=1e-4, atol=1e-7)
 
 
-def test_no_noise_and_loose_clip_make_pfels_fedavg_on_the_kept_coordinates():
-    e = build(small(**LOOSE))
+@pytest.mark.parametrize("sampling", ["without-replacement", "poisson"])
+def test_no_noise_and_loose_clip_make_pfels_fedavg_on_the_kept_coordinates(sampling: str):
+    e = build(small(**LOOSE, cohort__sampling=sampling, seed=1))
+    assert (len(e.system.cohort(0)) == 8) == (sampling != "poisson"), "both divide by r, whoever was drawn"
     kept = e.system.rand_k(0)
     estimate, mean = play(e)[0], play(as_scheme(e, "fedavg"))[0]
     assert torch.allclose(estimate[kept], mean[kept], rtol=1e-4, atol=1e-7)
@@ -201,7 +244,7 @@ def test_no_noise_and_loose_clip_make_pfels_fedavg_on_the_kept_coordinates():
 @pytest.mark.parametrize("name", ["pfels", "wfl-p", "wfl-pdp", "dp-fedavg"])
 def test_the_estimates_noise_is_the_noise_multiplier_times_the_bound_over_r(name: str):
     """Δ̂ = mean + noise with standard deviation zC/r on every received coordinate: what the accountants price."""
-    e = build(small(scheme=name, model__hidden=128))
+    e = build(small(scheme=name, model__hidden=128, channel__noise_std=3.0))
     link, received = e.scheme.prepare(e.system, 0), slice(None)
     if name == "pfels":
         received = e.system.rand_k(0)
@@ -219,6 +262,23 @@ def clipped_mean(e: Experiment) -> torch.Tensor:
         lengths = part.updates.norm(dim=1, keepdim=True)
         total += (part.updates * (e.system.bound / lengths).clamp(max=1)).sum(0)
     return total / e.system.cohort_size
+
+
+@pytest.mark.parametrize("name", ["fedavg", "dp-fedavg"])
+def test_links_of_their_own_are_counted_for_those_who_were_drawn(name: str):
+    e = build(small(scheme=name, cohort__sampling="poisson"))
+    links = [e.scheme.prepare(e.system, t) for t in range(6)]
+    assert len({len(link.cohort) for link in links}) > 1
+    assert all(link.subcarriers == len(link.cohort) * e.system.dimension for link in links)
+
+
+def test_with_poisson_cohorts_the_noise_of_dp_fedavg_follows_their_size_and_no_outsiders_figure_is_made_up():
+    e = build(small(scheme="dp-fedavg", cohort__sampling="poisson"))
+    fixed = build(small(scheme="dp-fedavg")).scheme.prepare(e.system, 0).event.server_noise_multiplier * math.sqrt(8)
+    for t in range(6):
+        link = e.scheme.prepare(e.system, t)
+        assert link.event.noise_multiplier == pytest.approx(fixed * math.sqrt(len(link.cohort) / 8))
+    assert experiment.run(e.config).summary["privacy"]["outsider"]["epsilon"] is None
 
 
 def test_the_privacy_limit_gives_just_the_claimed_epsilon():

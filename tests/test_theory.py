@@ -167,3 +167,17 @@ def test_the_largest_smoothness_is_where_the_learning_rate_condition_is_met_exac
 def test_losses_that_cannot_be_are_refused_by_name(wrong: dict[str, float]):
     with pytest.raises(InputError, match=next(iter(wrong))):
         replace(LOSSES, **wrong)
+
+
+def test_the_three_errors_are_those_of_equation_23():
+    """By hand, at L = 0.5, ζ̄² = 2, κ² = 3, f(θ⁰) − f_inf = 4, ητ = 0.25, k = d/2, r = 4, T = 2, β = 10."""
+    losses = Losses(smoothness=0.5, gradient_variance=2.0, gamma_squared=1.5, kappa_squared=3.0, initial_gap=4.0)
+    short = course(cohort=4, dimension=8, reach=np.full(2, 1e9), privacy_limit=10.0, noise_std=3.0)
+    optimisation = 8 * 4 / (2 * 0.25) + 8 * 0.25 * 0.5 * (3 * 3 + 2 * 2)
+    compression = 8 * (0.25 * 0.5 * (2 * 3 + 2) + 2 / (2 / 3)) * 0.5
+    privacy = 4 * 0.5 * 4 * 9 / 100 / 0.25
+    for bound, share, power in ((printed, 1 / 4, 3), (corrected, 1.0, 2)):
+        found = bound(losses, short, kept=4)
+        expected = (optimisation, compression * share, privacy / 4**power)
+        assert (found.optimisation, found.compression, found.privacy) == pytest.approx(expected)
+    assert learning_rate_limit(losses, local_steps=5, lost=0.5) == pytest.approx(1 / (24 * 1.5 * 1.5 * 5 * 0.5))

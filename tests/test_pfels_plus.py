@@ -282,7 +282,7 @@ def test_a_mask_from_the_model_depends_on_public_things_alone():
     other = replace(e.system, training=None)
     assert torch.equal(e.system.chosen(3, theta), other.chosen(3, theta))
     moved = torch.zeros_like(theta)
-    moved[100 : 100 + e.system.kept // 2] = -1.0
+    moved[100 : 100 + e.system.kept // 2] = -1e-3
     chosen = e.scheme.indices(e.system, e.system.start + moved, 3)
     assert set(range(100, 100 + e.system.kept // 2)) <= set(chosen.tolist()), "it counts how far the model has come"
     experiment.run(plus(compression__kind="public-top-k"))

@@ -14,11 +14,13 @@ import pytest
 import pfels as package
 from pfels import datasets, experiment, shapes
 from pfels.config import Config, load_config
+from pfels.footing import Footing
 from pfels.foresight import Draws, Outlook, SharedDraws, foresee
 from pfels.ledger import Ledger
 from pfels.link import Tally
 from pfels.linking import link_system
 from pfels.planning import assumed_losses, plan
+from pfels.privacy import Adversary
 from pfels.schemes import SCHEMES, load_scheme
 from pfels.theory import Losses
 from tests.conftest import small
@@ -79,6 +81,16 @@ def test_shared_draws_are_the_system_s_own():
         assert np.array_equal(shared.powers(cohort), system.powers(cohort))
         assert np.array_equal(shared.powers(cohort[:3]), system.powers(cohort[:3]))
         assert np.array_equal(shared.gains(t, cohort[:3]), system.gains(t, cohort[:3]))
+
+
+@pytest.mark.parametrize("options", [{"channel__silent_below": 0.05}, {"compression__kind": "public-top-k"}])
+def test_what_only_pfels_plus_has_can_be_planned_on_a_budget(options: dict[str, Any]):
+    """The bound's own reference, PFELS, is planned beside it without these options."""
+    config = small(scheme="pfels-plus", **options)
+    planned = plan(config, schemes=["pfels-plus"], footing=Footing(8.0, Adversary.SERVER))
+    plain = plan(small(scheme="pfels-plus"), schemes=["pfels-plus"], footing=Footing(8.0, Adversary.SERVER))
+    assert planned["theory"] == plain["theory"]
+    assert (planned["schemes"] == plain["schemes"]) == ("compression__kind" in options)
 
 
 def test_the_shares_of_the_limits_are_counts_of_rounds():

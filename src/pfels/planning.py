@@ -34,7 +34,7 @@ def plan(
     """
     dimension = shapes.dimension(config)
     # The convergence bound is about PFELS, and WFL-P's level tells what the power limits allow: eq. (36).
-    configs = {name: config.model_copy(update={"scheme": name}) for name in dict.fromkeys((*schemes, "pfels", "wfl-p"))}
+    configs = {name: _of_scheme(config, name) for name in dict.fromkeys((*schemes, "pfels", "wfl-p"))}
     if footing is not None:
         configs = {name: on_footing(each, footing) for name, each in configs.items()}
     systems = {name: link_system(each, dimension=dimension) for name, each in configs.items()}
@@ -72,6 +72,15 @@ def budget(outlook: Outlook, system: System, config: Config) -> dict[str, Any]:
         "silent": totals["silent"],
         "privacy": totals["privacy"],
     }
+
+
+def _of_scheme(config: Config, name: str) -> Config:
+    """The config with another scheme; what only pfels-plus has stays with it."""
+    changed: dict[str, Any] = {"scheme": name}
+    if name != "pfels-plus":
+        changed["channel"] = config.channel.model_copy(update={"silent_below": 0.0})
+        changed["compression"] = config.compression.model_copy(update={"kind": "rand-k", "error_feedback": False})
+    return config.model_copy(update=changed)
 
 
 def _levels(betas: Sequence[float]) -> dict[str, float] | None:

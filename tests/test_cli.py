@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -129,6 +130,31 @@ def test_compare_gives_the_promised_json(pfels):
     assert rows["pfels"]["energy"].keys() == rows["pfels"]["accuracy"].keys() == {"mean", "std"}
     assert rows["fedavg"]["energy"] is None
     assert rows["pfels"]["privacy"]["server"]["epsilon"] > 0
+
+
+def test_no_privacy_figure_of_a_table_stands_without_adversary_neighbours_and_delta(pfels):
+    done = pfels(
+        "compare",
+        "demo",
+        *FAST,
+        "--schemes",
+        "pfels,pfels-plus,wfl-p",
+        "-s",
+        "privacy.delta=0.02",
+        "-s",
+        "privacy.epsilon=0.6",
+    )
+    said = " ".join(done.stdout.split())
+    assert (
+        "server ε: against the server, over the whole training, for the worst device, at δ = 0.02; neighbours: one"
+        in said
+    )
+    assert (
+        "claimed ε: the paper's, against the server, for one round, at δ = 0.02; neighbours: one device added" in said
+    )
+    assert re.search(r"pfels-plus against an outsider .* ε = [\d.]+ at δ = 0.02, add-remove neighbours \(pld\)", said)
+    assert "pfels against an outsider" not in said
+    assert re.search(r"^ *pfels .* 0\.6\* ", done.stdout, re.MULTILINE), "outside the range of the paper's proof"
 
 
 def test_compare_shows_a_scheme_a_row_and_a_dash_for_no_energy(pfels):

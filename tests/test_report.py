@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pfels import report_words as words
 from pfels.cli import main
 from pfels.errors import InputError
 from pfels.groups import studies, thinned
+from pfels.privacy import Adversary
 from pfels.report import write_report
+from pfels.report_privacy import adversaries
 from pfels.stored import find
 from tests.page import Page
 from tests.stored_runs import MARKUP, damage, finish, folder_of_runs
@@ -65,6 +68,23 @@ def test_a_row_is_the_mean_and_spread_of_the_summaries_behind_it(folder: Path, d
     assert rows["wfl-pdp"]["accuracy"] == {"mean": pytest.approx(np.mean(accuracies)), "std": pytest.approx(
         np.std(accuracies, ddof=1))}  # fmt: skip
     assert f"{np.mean(accuracies):.3f} ± {np.std(accuracies, ddof=1):.3f}" in page.text
+
+
+def test_privacy_is_shown_in_words_that_do_not_promise_more_than_the_figure():
+    none, small, large = {"epsilon": None}, {"epsilon": 3.14159}, {"epsilon": 100.5}
+    assert [words.epsilon(loss) for loss in (none, small, large)] == ["none", "3.14", "> 100"]
+    claims = [{"epsilon": 0.5, "valid": False}, {"epsilon": 0.05, "valid": True}]
+    assert [words.claimed_epsilon(claim) for claim in claims] == ["0.5*", "0.05"]
+    kinds = [(none, small), (none, none), (small, large)]
+    assert [words.outsider_epsilon({"outsider": o, "server": s}) for o, s in kinds] == ["as server", "none", "3.14"]
+
+
+def test_every_block_of_figures_names_its_adversary_and_delta(folder: Path):
+    (study,), _ = studies(find([folder])[0])
+    blocks = {block["key"]: block for block in adversaries(study)}
+    assert blocks["outsider"]["adversary"] == Adversary.OUTSIDER.sentence
+    assert blocks["server"]["adversary"] == blocks["claimed"]["adversary"] == Adversary.SERVER.sentence
+    assert all(row["delta"] and row["neighbours"] for block in blocks.values() for row in block["rows"])
 
 
 def test_an_unfinished_run_is_shown_as_one_with_what_it_has(document: dict[str, Any], page: Page):

@@ -51,6 +51,7 @@ def test_by_writer_a_device_is_a_writer_and_small_writers_are_left_out():
     assert all(len(set(writers[part])) == 1 for part in got)
     assert len({writers[part][0] for part in got}) == 15
     assert min(map(len, got)) >= 20
+    assert len(parts(data(writers=writers), kind="writer", devices=19, per_device=30)) == 19
     with pytest.raises(InputError, match="only 19 of 20 writers have 20 examples"):
         parts(data(writers=writers), kind="writer", devices=20, per_device=20)
     with pytest.raises(InputError, match="name no writers"):

@@ -22,7 +22,7 @@ from pfels.linking import link_system
 from pfels.planning import assumed_losses, plan
 from pfels.privacy import Adversary
 from pfels.schemes import SCHEMES, load_scheme
-from pfels.theory import Losses
+from pfels.theory import Losses, learning_rate_limit
 from tests.conftest import small
 
 PAPER = {
@@ -129,7 +129,10 @@ def test_given_losses_replace_the_assumed_ones():
     theory = plan(small(), losses=losses)["theory"]
     assert theory["assumed"] == vars(losses)
     assert not theory["learning_rate_covered"]
-    assert plan(small())["theory"]["learning_rate_covered"]
+    planned = plan(small())
+    assert planned["theory"]["learning_rate_covered"]
+    lost = 1 - planned["kept"] / planned["dimension"]
+    assert theory["learning_rate_limit"] == learning_rate_limit(losses, local_steps=5, lost=lost)
 
 
 def test_what_is_assumed_of_the_losses_is_the_worst_that_clipping_allows():
@@ -181,6 +184,7 @@ def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess
     assert told.returncode == 0
     words = " ".join(told.stdout.split())
     assert "device's data emptied" in words
+    assert "Every ε is at δ = 0.01." in words
     assert "prefers p =" in words
 
 

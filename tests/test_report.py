@@ -23,6 +23,7 @@ from pfels.groups import studies, thinned
 from pfels.privacy import Adversary
 from pfels.report import write_report
 from pfels.report_privacy import adversaries
+from pfels.report_tables import comparison, highlights
 from pfels.stored import find
 from tests.page import Page
 from tests.stored_runs import MARKUP, damage, finish, folder_of_runs
@@ -87,11 +88,35 @@ def test_every_block_of_figures_names_its_adversary_and_delta(folder: Path):
     assert all(row["delta"] and row["neighbours"] for block in blocks.values() for row in block["rows"])
 
 
-def test_an_unfinished_run_is_shown_as_one_with_what_it_has(document: dict[str, Any], page: Page):
+def test_the_figures_to_see_first_are_the_best_of_each_kind(folder: Path):
+    (study,), _ = studies(find([folder])[0])
+    rows = {group.label: group.row for group in study.groups if group.row is not None}
+    cards = {card["title"]: card for card in highlights(study)}
+    assert cards["Most accurate"]["who"] == max(rows, key=lambda name: rows[name]["accuracy"]["mean"])
+    on_air = {name: row for name, row in rows.items() if row["energy"] is not None}
+    assert cards["Least energy"]["who"] == min(on_air, key=lambda name: on_air[name]["energy"]["mean"])
+    least = min(on_air, key=lambda name: on_air[name]["privacy"]["server"]["epsilon"])
+    assert cards["Smallest ε against the server"]["who"] == least
+    assert cards["Fewest subcarriers"]["who"] == min(rows, key=lambda name: rows[name]["subcarriers"])
+
+
+def test_a_mean_of_subcarriers_is_shown_as_a_whole_number(tmp_path: Path):
+    for seed in (0, 1, 2):
+        finish(tmp_path / f"{seed}", scheme="fedavg", seed=seed, cohort__sampling="poisson")
+    (study,), _ = studies(find([tmp_path])[0])
+    (row,) = comparison(study)
+    assert float(study.groups[0].row["subcarriers"]) % 1, "the mean happens to be whole; choose other seeds"
+    assert re.fullmatch("[0-9,]+", row["subcarriers"])
+    assert re.fullmatch("[0-9,]+", next(c["value"] for c in highlights(study) if c["title"] == "Subcarriers"))
+
+
+def test_an_unfinished_run_is_shown_as_one_with_what_it_has(folder: Path, document: dict[str, Any], page: Page):
     unfinished = [group for group in document["studies"][0]["groups"] if not group["finished"]]
     assert [(group["label"], group["rounds"]) for group in unfinished] == [("pfels, seed=2 (unfinished)", 4)]
     assert "unfinished: 4 of 6 rounds" in page.text
     assert any("cut-short" in command and "--resume" in command for command in _commands(document))
+    airtime = next(row["airtime"] for row in comparison(studies(find([folder])[0])[0][0]) if row["note"])
+    assert airtime == words.seconds(4 * 0.01)  # a slot of 10 ms a round, however few of its subcarriers are used
     drawn = [trace for trace in page.figures["s1-train-loss"]["data"] if "unfinished" in trace.get("name", "")]
     assert [len(trace["y"]) for trace in drawn] == [4]
 

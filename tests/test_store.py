@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pfels import experiment, load_config
+from pfels import experiment, load_config, store
 from pfels.errors import InputError, RunError
 from pfels.report import write_report
 from pfels.store import RunDirectory, write_atomically
@@ -170,6 +170,37 @@ def test_a_checkpoint_is_of_its_config_and_no_other(tmp_path: Path, change: str)
     kept.write_text("\n".join(lines))
     with pytest.raises(InputError, match="belongs to another config"):
         experiment.run(load_config(kept), tmp_path, resume=True)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as later:
+        later.setattr(store, "FORMAT", store.FORMAT + 1)
+        interrupted(tmp_path)
+    with pytest.raises(InputError, match=f"format {store.FORMAT + 1}, this version reads format {store.FORMAT}"):
+        experiment.run(small(), tmp_path, resume=True)
+
+
+def test_the_log_is_on_disk_before_the_checkpoint_that_vouches_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Otherwise a power cut could leave a checkpoint that no log fits."""
+    path, on_disk, replaced = tmp_path / "a", [], []
+    sync, replace = os.fsync, os.replace
+
+    def note(file: int) -> None:
+        log = path / "rounds.jsonl"
+        if log.exists() and os.path.samestat(os.fstat(file), log.stat()):
+            on_disk.append(log.stat().st_size)
+        sync(file)
+
+    def put(partial: Path, target: Path) -> None:
+        if target.name == "checkpoint.safetensors":
+            replaced.append((on_disk[-1:], (path / "rounds.jsonl").stat().st_size))
+        replace(partial, target)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "replace", put)
+    experiment.run(small(run__checkpoint_every=2), path)
+    assert len(replaced) == 3
+    assert all(synced == [size] for synced, size in replaced)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ def test_every_kind_of_damage_is_told_in_one_line(
         (lambda lines: [*lines[:2], b"not JSON", *lines[3:]], "rounds.jsonl, line 3: "),
         (lambda lines: [*lines[:2], *lines[3:]], "rounds.jsonl, line 3: is round 3, must be round 2"),
         (lambda lines: lines[:-1], "rounds.jsonl: holds 5 rounds of a run of 6"),
+        (lambda lines: [*lines, lines[-1].replace(b'"round": 5', b'"round": 6')],
+         "rounds.jsonl: holds 7 rounds of a run of 6"),
         (lambda lines: [lines[0].replace(b'"device_energy": [', b'"device_energy": [1.0, '), *lines[1:]],
          "rounds.jsonl, line 1: device_energy does not fit the cohort"),
     ],

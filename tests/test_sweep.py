@@ -11,6 +11,7 @@ import pytest
 
 from pfels.comparison import aggregate, compare
 from pfels.errors import InputError
+from pfels.store import RunDirectory
 from pfels.sweep import grid, point_name, run_points
 from tests.conftest import SMALL
 
@@ -49,6 +50,15 @@ def test_a_wrong_point_is_found_before_any_point_runs(tmp_path: Path):
     assert not os.listdir(tmp_path)
 
 
+def test_what_is_wrong_with_a_point_is_told_as_it_is_without_workers(tmp_path: Path):
+    points = grid("demo", {"seed": [0, 1]}, out=tmp_path, overrides=SMALL)
+    with (
+        RunDirectory(points[1].path, points[1].config).opened(resume=False, environment={}),
+        pytest.raises(InputError, match="another process is running in it"),
+    ):
+        run_points(points, jobs=2)
+
+
 def test_a_point_is_named_by_its_settings_and_the_name_is_safe():
     assert (
         point_name({"scheme": "pfels", "compression.ratio": 0.1, "seed": 0})
@@ -68,8 +78,11 @@ def test_a_row_shows_mean_spread_and_the_worst_privacy():
     row = aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, 3.0), summary(2, 1.0, 2.0)])
     assert row["accuracy"] == pytest.approx({"mean": 0.9, "std": 0.1})
     assert row["energy"] is None
+    assert row["subcarriers"] == 1
     assert row["privacy"]["server"]["epsilon"] == 3.0
     assert aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, None)])["privacy"]["server"]["epsilon"] is None
+    poisson = [summary(0, 0.8, 1.0) | {"subcarriers": 4}, summary(1, 0.9, 1.0) | {"subcarriers": 7}]
+    assert aggregate(poisson)["subcarriers"] == 5.5
 
 
 def test_an_interrupted_sweep_saves_every_run_and_goes_on_from_there(tmp_path: Path):

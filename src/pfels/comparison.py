@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pfels.footing import Footing, on_footing
+from pfels.processes import Report
 from pfels.schemes import SCHEMES
 from pfels.spreads import spread
-from pfels.sweep import Point, Report, grid, point_name, run_points
+from pfels.sweep import Point, grid, point_name, run_points
 
 
 def compare(

@@ -41,7 +41,7 @@ def highlights(study: Study) -> list[dict[str, str]]:
          lambda row: words.epsilon(row["privacy"]["server"])),
         ("Energy", "Least energy", energies, lambda row: words.scientific(row["energy"]["mean"])),
         ("Subcarriers", "Fewest subcarriers", [(row["subcarriers"], group, row) for group, row in rows],
-         lambda row: f"{row['subcarriers']:,}"),
+         lambda row: f"{row['subcarriers']:,.0f}"),
     ]  # fmt: skip
     cards = []
     for alone, among, found, text in kinds:
@@ -113,7 +113,7 @@ def _finished_row(group: Group, row: Mapping[str, Any], *, same_seeds: bool) -> 
         "note": "" if same_seeds else f"{len(group.runs)} seeds" if several else "1 seed",
         "accuracy": words.accuracy(row),
         "loss": "diverged" if row["loss"] is None else f"{row['loss']['mean']:.3f}",
-        "subcarriers": f"{row['subcarriers']:,}",
+        "subcarriers": f"{row['subcarriers']:,.0f}",
         "energy": words.NONE
         if energy is None
         else words.scientific(energy["mean"], energy["std"] if several else None),

@@ -10,7 +10,8 @@ from pfels.paper import SEEDS, Benchmark, Target, check, find
 from pfels.studies import TUNING_SEEDS, Study, settle
 
 if TYPE_CHECKING:
-    from pfels.sweep import Point, Report
+    from pfels.processes import Report
+    from pfels.sweep import Point
     from pfels.trials import Watch
 
 

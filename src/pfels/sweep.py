@@ -2,19 +2,10 @@
 
 import hashlib
 import itertools
-import multiprocessing
-import os
 import re
-import signal
-import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import wait
-from multiprocessing.context import SpawnProcess
-from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +13,8 @@ from pfels.assembly import build
 from pfels.config import Config, load_config
 from pfels.errors import InputError, RunError
 from pfels.experiment import run
+from pfels.processes import Report, side_by_side
 from pfels.store import RunDirectory, check
-
-Report = Callable[[int, int], None]  # point's index, rounds done
 
 
 @dataclass(frozen=True)
@@ -84,25 +74,25 @@ def run_points(
     The results do not depend on `jobs`. Everything that can be wrong with a point is looked for before the first
     one starts.
     """
-    todo = []
+    todo = {}
     for index, point in enumerate(points):
         if check(point.path, point.config) and RunDirectory(point.path, point.config).finished() is not None:
             report(index, point.config.rounds)
         else:
-            todo.append(index)
-    for config in {(c.data, c.model): c for c in (points[index].config for index in todo)}.values():
+            todo[index] = point
+    for config in {(c.data, c.model): c for c in (point.config for point in todo.values())}.values():
         build(config)
     if jobs <= 1 or len(todo) <= 1:
-        for index in todo:
-            _run_point(points[index], None, partial(report, index))
+        for index, point in todo.items():
+            _run(point, None, partial(report, index))
     else:
-        _in_processes(points, todo, jobs=min(jobs, len(todo)), report=report)
+        side_by_side(_run, todo, jobs=min(jobs, len(todo)), report=report)
     return [_summary(point) for point in points]
 
 
-def _run_point(point: Point, workers: int | None, done: Callable[[int], None]) -> None:
+def _run(point: Point, threads: int | None, done: Callable[[int], None]) -> None:
     started = (point.path / "config.toml").exists()
-    run(point.config, point.path, resume=started, workers=workers, progress=lambda record: done(record["round"] + 1))
+    run(point.config, point.path, resume=started, workers=threads, progress=lambda record: done(record["round"] + 1))
 
 
 def _summary(point: Point) -> dict[str, Any]:
@@ -110,88 +100,3 @@ def _summary(point: Point) -> dict[str, Any]:
     if summary is None:
         raise RunError(f"{point.path}: did not finish")
     return summary
-
-
-def _in_processes(points: Sequence[Point], todo: Sequence[int], *, jobs: int, report: Report) -> None:
-    context = multiprocessing.get_context("spawn")
-    tasks: SimpleQueue[int | None] = context.SimpleQueue()
-    news: SimpleQueue[tuple[str, int, Any]] = context.SimpleQueue()
-    for index in [*todo, *[None] * jobs]:
-        tasks.put(index)
-    threads = max(1, len(os.sched_getaffinity(0)) // jobs)
-    workers = [context.Process(target=_work, args=(list(points), tasks, news, threads)) for _ in range(jobs)]
-    try:
-        with _interrupts_ignored():  # the workers inherit this: Ctrl-C reaches them through the parent alone
-            for worker in workers:
-                worker.start()
-        _listen(workers, news, points, report)
-    except BaseException:
-        for worker in workers:  # whatever ends the parent ends the workers too, each after saving a checkpoint
-            if worker.is_alive():
-                worker.terminate()
-        raise
-    finally:
-        for worker in workers:
-            if worker.pid is not None:
-                worker.join()
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _listen(workers: Sequence[SpawnProcess], news: Any, points: Sequence[Point], report: Report) -> None:
-    """Pass on the workers' news until all of them are done; the first failure is raised here."""
-    alive = True
-    while alive:
-        running = [worker.sentinel for worker in workers if worker.is_alive()]
-        alive = bool(running)
-        if alive:
-            wait([news._reader, *running])
-        while not news.empty():
-            kind, index, detail = news.get()
-            if kind == "round":
-                report(index, detail)
-            elif kind == "input":
-                raise InputError(detail)
-            else:
-                raise RunError(f"{points[index].path}: {detail}")
-    dead = [worker.exitcode for worker in workers if worker.exitcode]
-    if dead:
-        raise RunError(f"a worker process died (exit code {dead[0]}); the same command takes up where it was")
-
-
-def _work(points: Sequence[Point], tasks: Any, news: Any, threads: int) -> None:
-    """A worker's life: take points until there are none, or until it is told to stop, or its parent is gone."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    threading.Thread(target=_follow_parent, daemon=True).start()
-    index = -1
-    try:
-        while (index := tasks.get()) is not None:
-            point = points[index]
-            _run_point(point, point.config.run.workers or threads, partial(_tell, news, index))
-    except KeyboardInterrupt:
-        return
-    except InputError as error:
-        news.put(("input", index, str(error)))
-    except RunError as error:
-        news.put(("failed", index, str(error)))
-    except BaseException:
-        news.put(("failed", index, traceback.format_exc()))
-
-
-def _follow_parent() -> None:
-    """Stop this worker once its parent has died, however that came about."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _tell(news: Any, index: int, done: int) -> None:
-    news.put(("round", index, done))

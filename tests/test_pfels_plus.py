@@ -176,7 +176,7 @@ def test_a_device_may_remember_its_draws_and_stays_within_the_budget_against_an_
 
 
 def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
-    """transmit() would refuse a longer signal; what is held back is the update less what was sent."""
+    """transmit() would refuse a longer signal; what is held back is what projection left out."""
     e = build(plus(compression__error_feedback=True, channel__gain_mean=0.01, privacy__total_epsilon=300.0))
     theta = e.network.initial(generator(0, Purpose.MODEL))
     memory: dict[int, torch.Tensor] = {}
@@ -200,25 +200,40 @@ def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
         assert torch.allclose(fresh.held_back[device][dropped], clipped[dropped], rtol=1e-4, atol=1e-7)
 
 
-def test_with_error_feedback_nothing_is_lost_and_nothing_is_sent_twice():
-    """Update and memory come in; what goes on the air and what is held back are just that, together."""
+def test_with_error_feedback_what_projection_left_out_waits_and_nothing_is_sent_twice():
+    """Update and memory, clipped, come in two parts: one goes on the air, clipped again, and the other is held back."""
     e = build(plus(compression__error_feedback=True, compression__ratio=0.5, training__clip=0.1))
     theta, system = e.network.initial(generator(0, Purpose.MODEL)), e.system
     link, chosen = e.scheme.prepare(system, 0), e.scheme.indices(system, theta, 0)
     memory = {device: 0.01 * torch.randn(system.dimension) for device in link.cohort.tolist()}
     lengths = []
     for part in system.local_updates(theta, 0, link.sending, Tally()):
-        own = part.updates.clone()
-        own *= (system.bound / own.norm(dim=1, keepdim=True)).clamp(max=1)
+        devices = link.sending[part.places].tolist()
+        whole = part.updates + torch.stack([memory[device] for device in devices])
+        whole *= (system.bound / whole.norm(dim=1, keepdim=True)).clamp(max=1)
         tally = Tally(memory=memory)
         x = e.scheme.send(system, link, part, chosen, tally)
         h = torch.from_numpy(np.abs(link.on_air.gains[part.places])).float()
-        for row, device in enumerate(link.sending[part.places].tolist()):
-            sent = torch.zeros(system.dimension)
-            sent[chosen] = x[row] * h[row] / link.on_air.beta
-            lengths.append(float(sent.norm()))
-            assert torch.allclose(sent + tally.held_back[device], own[row] + memory[device], atol=1e-6)
-    assert max(lengths) == pytest.approx(link.on_air.bound, rel=1e-4), "some were clipped, and kept the rest"
+        for row, device in enumerate(devices):
+            sent, due = x[row] * h[row] / link.on_air.beta, whole[row, chosen]
+            lengths.append(float(due.norm()))
+            assert torch.allclose(sent, due * min(1.0, link.on_air.bound / lengths[-1]), atol=1e-6)
+            rest = whole[row].clone()
+            rest[chosen] = 0
+            assert torch.allclose(tally.held_back[device], rest, atol=1e-6)
+    assert min(lengths) < link.on_air.bound < max(lengths), "some were clipped again, and some were not"
+
+
+def test_what_devices_hold_back_does_not_pile_up():
+    """It stays within the bound of an update; with what the clips cut off it would grow from round to round."""
+    e = build(plus(compression__error_feedback=True, cohort__size=30, training__learning_rate=1.0))
+    theta = e.network.initial(generator(0, Purpose.MODEL))
+    memory: dict[int, torch.Tensor] = {}
+    for t in range(8):
+        tally = Tally(memory=memory)
+        play_round(e.scheme, e.system, e.scheme.prepare(e.system, t), theta, tally)
+        memory |= tally.held_back
+        assert max(float(row.norm()) for row in memory.values()) <= e.system.bound
 
 
 def test_what_a_device_held_back_is_kept_until_it_is_drawn_again(tmp_path: Path):

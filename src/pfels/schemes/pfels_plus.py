@@ -99,9 +99,9 @@ def send(system: System, link: Link, part: "LocalUpdates", A: Tensor, tally: Tal
     air = link.on_air
     h, P = air.gains[part.places], air.powers[part.places]
     delta = _with_memory(system, part, link.sending, tally)
-    sent = clip(project(clip(delta.clone(), bound=system.bound), A), bound=air.bound)
+    sent = clip(project(delta, A), bound=air.bound)
     if system.error_feedback:
-        delta[:, A] -= sent
+        delta[:, A] = 0  # what a clip cuts off is not kept: a device may never send as much as it would then pile up
         _hold_back(delta, link.sending[part.places], tally)
     return transmit(sent, h, P, beta=air.beta, bound=air.bound, share=air.share)
 
@@ -159,13 +159,13 @@ def _able(system: System, level: Level, t: int) -> Ids:
 
 
 def _with_memory(system: System, part: "LocalUpdates", devices: Ids, tally: Tally) -> Tensor:
-    """Each update, clipped to ητC₁, with what its device held back in earlier rounds."""
-    delta = clip(part.updates, bound=system.bound)
+    """Each update with what its device held back in earlier rounds, clipped to ητC₁."""
+    delta = part.updates
     if system.error_feedback:
         for row, device in enumerate(devices[part.places].tolist()):
             if device in tally.memory:
                 delta[row] += tally.memory[device]
-    return delta
+    return clip(delta, bound=system.bound)
 
 
 def _hold_back(rows: Tensor, devices: Ids, tally: Tally) -> None:

@@ -173,8 +173,9 @@ def test_sweep_gives_a_row_a_point(pfels):
     assert all(point["seeds"] == [0, 1] for point in points)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_saves_and_exits_130(tmp_path: Path, how: signal.Signals):
+    """However often it comes: a second one must not interrupt the saving."""
     out = tmp_path / "a"
     command = [sys.executable, "-m", "pfels", "run", "demo", *FAST, "-s", "rounds=100000", "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -183,13 +184,25 @@ def test_an_interrupt_saves_and_exits_130(tmp_path: Path, how: signal.Signals):
         not ((out / "rounds.jsonl").exists() and (out / "rounds.jsonl").stat().st_size) and time.monotonic() < deadline
     ):
         time.sleep(0.002)
-    process.send_signal(how)
+    while process.poll() is None and time.monotonic() < deadline:
+        process.send_signal(how)
+        time.sleep(0.002)
     stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     assert stdout == ""
     assert "saved" in stderr
     assert "Traceback" not in stderr
     assert (out / "checkpoint.safetensors").exists()
+
+
+def test_an_interrupt_while_the_command_loads_is_no_traceback(tmp_path: Path):
+    """The first thing it imports on the way to its commands interrupts it."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    command = [sys.executable, "-m", "pfels", "plan", "demo"]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_what_a_terminal_cannot_show_is_no_reason_to_fail(tmp_path: Path):

@@ -292,7 +292,7 @@ def command(tmp_path: Path) -> list[str]:
         scratch = pathlib.Path(sys.argv.pop(1))
         with pytest.MonkeyPatch.context() as patch:
             pin_tiny(patch, scratch)
-            from pfels.cli import main
+            from pfels.__main__ import main
             main()
     """
     return [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / f"scratch-{time.monotonic_ns()}")]
@@ -347,7 +347,6 @@ def pfels_data(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     from pfels import cli
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
     monkeypatch.setenv("COLUMNS", "100")
 
     def call(*arguments: str) -> tuple[int, str, list[str]]:

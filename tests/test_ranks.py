@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from pfels import experiment
 from pfels.config import load_config
 from pfels.ranks import Ranks, Start
+from pfels.store import RunDirectory
 from tests.conftest import SMALL, small
 
 SETTINGS = {**SMALL, "rounds": 4, "cohort.size": 7, "run.workers": 1}
@@ -70,7 +71,7 @@ def _stopper(tmp_path: Path) -> Path:
     script.write_text(
         "import sys\n"
         "from pfels import store\n"
-        "from pfels.cli import main\n"
+        "from pfels.__main__ import main\n"
         "append = store.RunDirectory.append\n"
         "def stop(self, record, mark):\n"
         "    if record['round'] == 2:\n"
@@ -81,6 +82,32 @@ def _stopper(tmp_path: Path) -> Path:
         "main()\n"
     )
     return script
+
+
+def test_when_a_rank_dies_the_leading_one_loses_no_round(tmp_path):
+    script = tmp_path / "dying.py"
+    script.write_text(
+        "import os, signal\n"
+        "from pfels import experiment\n"
+        "from pfels.__main__ import main\n"
+        "whole = experiment._round\n"
+        "def die(made, state, uplink):\n"
+        "    if os.environ['RANK'] == '1' and state.round == 2:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return whole(made, state, uplink)\n"
+        "experiment._round = die\n"
+        "main()\n"
+    )
+    failed = torchrun(str(script), *command(SETTINGS), cwd=tmp_path)
+    assert failed.returncode != 0
+    assert "[rank0]: Traceback" not in failed.stderr
+    assert RunDirectory(tmp_path / "two", load_config("demo", SETTINGS)).checkpoint().round == 2
+
+
+def test_several_runs_are_not_for_ranks(tmp_path):
+    refused = torchrun("-m", "pfels", "sweep", "demo", "-g", "rounds=1,2", cwd=tmp_path)
+    assert "error: torchrun: shares one run out" in refused.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_by_itself_is_all_ranks_in_one():

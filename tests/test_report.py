@@ -7,8 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,9 +28,8 @@ from tests.stored_runs import MARKUP, damage, finish, folder_of_runs
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Any]:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """The command in this process, to spare the tests PyTorch's import; gives exit code, stdout and stderr."""
-    before = signal.getsignal(signal.SIGTERM)
 
     def call(*arguments: str) -> tuple[Any, str, str]:
         monkeypatch.setattr("sys.argv", ["pfels", *arguments])
@@ -41,8 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return ended.value.code or 0, *capsys.readouterr()
 
     monkeypatch.chdir(tmp_path)
-    yield call
-    signal.signal(signal.SIGTERM, before)
+    return call
 
 
 @pytest.fixture(scope="module")

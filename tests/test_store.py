@@ -1,5 +1,6 @@
 """A run directory survives kills, interrupts, full disks and meddling."""
 
+import errno
 import json
 import os
 import re
@@ -8,14 +9,17 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 import torch
 
-from pfels import experiment, load_config, store
+from pfels import experiment, load_config, store, stored
 from pfels.errors import InputError, RunError
 from pfels.report import write_report
+from pfels.roundlog import marked
+from pfels.rounds import play
 from pfels.store import RunDirectory, write_atomically
 from tests.conftest import SMALL, small
 
@@ -139,6 +143,70 @@ def test_a_truncated_or_tampered_checkpoint_is_refused_and_touched_by_nobody(tmp
     with pytest.raises(InputError, match="truncated or altered"):
         experiment.run(small(), tmp_path / "a", resume=True)
     assert contents(tmp_path / "a") == before
+
+
+def test_a_run_killed_in_its_very_first_write_is_no_obstacle(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".config.toml.77.partial").write_bytes(b"half")
+    experiment.run(small(), tmp_path / "a")
+    assert not list((tmp_path / "a").glob(".*"))
+
+
+def test_a_file_system_without_locks_is_told_from_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(file: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(RunError, match=r"cannot be locked .*; choose an --out on a file system with locks"):
+        experiment.run(small(), tmp_path / "a")
+
+
+def test_a_round_that_cannot_go_on_leaves_those_before_it(tmp_path: Path):
+    """As when another rank of the run has died."""
+
+    def uplink(scheme, system, link, theta, tally):
+        if link.round == 4:
+            raise RunError("another process of this run has ended")
+        return play(scheme, system, link, theta, tally)
+
+    with pytest.raises(RunError, match="another process"):
+        experiment.run(small(), tmp_path / "a", uplink=uplink)
+    assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 4
+
+
+def test_an_interrupt_behind_the_last_round_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole, saved = RunDirectory.save, []
+
+    def save(self: RunDirectory, checkpoint: store.Checkpoint, *, seconds: float) -> None:
+        saved.append(checkpoint.round)
+        if len(saved) == 1:
+            raise KeyboardInterrupt
+        whole(self, checkpoint, seconds=seconds)
+
+    monkeypatch.setattr(RunDirectory, "save", save)
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(small(), tmp_path / "a")
+    assert saved == [6, 6]
+    assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 6
+
+
+def test_a_long_log_is_never_held_in_memory(tmp_path: Path):
+    """Neither when it is verified nor when it is read for a report; the run itself keeps no record either."""
+    result = experiment.run(small(rounds=200), tmp_path / "a")
+    assert "records" not in vars(result)
+    log = tmp_path / "a" / "rounds.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line["cohort"], line["device_energy"] = list(range(10_000)), None
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "a" / "checkpoint.safetensors").unlink()
+    del lines
+    for read in (lambda: marked(log, log.stat().st_size), lambda: stored.read(tmp_path / "a")):
+        tracemalloc.start()
+        read()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.3 * log.stat().st_size
 
 
 def test_a_tampered_log_is_refused(tmp_path: Path):

@@ -47,6 +47,9 @@ def test_a_wrong_point_is_found_before_any_point_runs(tmp_path: Path):
     points = grid("demo", {"data.devices": [30, 3000]}, out=tmp_path, overrides=SMALL)
     with pytest.raises(InputError, match=r"data\.devices = 3000"):
         run_points(points, jobs=1)
+    points = grid("demo", {"privacy.delta": [0.01, 0.9, 0.001]}, out=tmp_path, overrides=SMALL)
+    with pytest.raises(InputError, match=r"delta = 0\.9"):
+        run_points(points, jobs=1)
     assert not os.listdir(tmp_path)
 
 

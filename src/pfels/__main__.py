@@ -1,6 +1,19 @@
-"""`python -m pfels` is the `pfels` command."""
+"""The `pfels` command, and `python -m pfels`: signals come first, so that no early Ctrl-C ends in a traceback."""
 
-from pfels.cli import main
+import sys
+
+from pfels.interrupts import interrupt_once
+
+
+def main() -> None:
+    """Run the command."""
+    interrupt_once()
+    try:
+        from pfels.cli import main as command
+    except KeyboardInterrupt:
+        sys.exit(130)
+    command()
+
 
 if __name__ == "__main__":
     main()

@@ -5,7 +5,9 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -16,14 +18,15 @@ from torch import Tensor
 from pfels.assembly import Experiment, build
 from pfels.channel import slots
 from pfels.config import Config
-from pfels.errors import InputError
+from pfels.errors import InputError, RunError
 from pfels.ledger import Ledger
 from pfels.link import Link, Tally
 from pfels.ranks import Ranks, Start
+from pfels.roundlog import LogMark
 from pfels.rounds import play
 from pfels.schemes import Scheme
 from pfels.seeding import Purpose, generator
-from pfels.store import Checkpoint, LogMark, RunDirectory, check
+from pfels.store import Checkpoint, RunDirectory, check
 from pfels.system import System
 from pfels.training import evaluate
 from pfels.workers import one_thread_each
@@ -34,11 +37,16 @@ Uplink = Callable[[Scheme, System, Link, Tensor, Tally], Tensor]  # how a round 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: its summary, a record a round, and the final model as one flat vector."""
+    """A finished run: its summary, the final model as one flat vector, and a record a round, read when asked for."""
 
     summary: dict[str, Any]
-    records: list[dict[str, Any]]
     parameters: Tensor
+    read: Callable[[], list[dict[str, Any]]] = field(repr=False)
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """What each round left."""
+        return self.read()
 
 
 def run(
@@ -80,7 +88,7 @@ def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
         state = replace(state.with_tensors(start.tensors, ranks.device), round=start.round)
     while state.round < config.rounds:
         state, _ = _round(experiment, state, play)
-    return Result({}, [], state.theta.cpu())
+    return Result({}, state.theta.cpu(), list)
 
 
 def _lead(
@@ -102,7 +110,7 @@ def _lead(
     if check(directory.path, config) and (finished := directory.finished()) is not None:
         summary, last = finished
         ranks.tell(Start(directory.engine or "", config.rounds, dict(last.tensors)))
-        return Result(summary, directory.records(last.mark), last.tensors["theta"])
+        return Result(summary, last.tensors["theta"], partial(directory.records, last.mark))
     experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks)
     engine = experiment.training.engine
     about = environment() | {"engine": engine} | ({"carrier": carrier} if carrier else {})
@@ -159,7 +167,8 @@ def _play(
     progress: Progress,
     uplink: Uplink,
 ) -> Result:
-    config, records = experiment.config, []
+    config = experiment.config
+    records: list[dict[str, Any]] = []
     state = _State.fresh(experiment)
     if checkpoint is not None:
         state = state.restored(checkpoint, experiment)
@@ -173,14 +182,19 @@ def _play(
         while state.round < config.rounds:
             after, record = _round(experiment, state, uplink)
             state = replace(after, mark=directory.append(record, state.mark)) if directory else after
-            records.append(record)
+            if directory is None:
+                records.append(record)
             if state.round % config.run.checkpoint_every == 0 and state.round < config.rounds:
                 save()
             progress(record)
+        save()
     except KeyboardInterrupt:
         save()
         raise
-    save()
+    except RunError:
+        with suppress(RunError):  # a full disk takes no more, but that other ranks are gone is no reason to lose rounds
+            save()
+        raise
     accuracy, loss = _evaluate(experiment, state.theta)
     summary = {
         "scheme": config.scheme,
@@ -193,10 +207,10 @@ def _play(
         **state.ledger.summary(experiment.system, slot_s=config.channel.slot_ms / 1000),
         "seconds": round(time.perf_counter() - began, 3),
     }
-    if directory is not None:
-        directory.finish(summary)
-        records = directory.records(state.mark)
-    return Result(summary, records, state.theta.cpu())
+    if directory is None:
+        return Result(summary, state.theta.cpu(), lambda: records)
+    directory.finish(summary)
+    return Result(summary, state.theta.cpu(), partial(directory.records, state.mark))
 
 
 def _round(experiment: Experiment, state: _State, uplink: Uplink) -> tuple[_State, dict[str, Any]]:

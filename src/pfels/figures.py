@@ -1,5 +1,6 @@
 """The paper's figures as pictures. Every scheme has its own marker and line, so no colour is needed to tell them."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -10,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pfels.paper import CIFAR10, FEMNIST, Benchmark
+from pfels.store import write_atomically
 
 Points = Sequence[Mapping[str, Any]]
 
@@ -62,7 +64,9 @@ def draw(document: Mapping[str, Any], kind: str, stem: Path) -> None:
         lines = [document["title"], document["command"]]
         figure.suptitle("\n".join(part for line in lines for part in wrap(line, width)), fontsize=8)
         for suffix in (".png", ".pdf"):
-            figure.savefig(stem.with_suffix(suffix), dpi=150)
+            picture = io.BytesIO()
+            figure.savefig(picture, format=suffix[1:], dpi=150)
+            write_atomically(stem.with_suffix(suffix), picture.getvalue())
 
 
 def _name(points: Points) -> str:

@@ -12,6 +12,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, TypeVar
 
 from pfels.errors import RunError
+from pfels.interrupts import interrupt_once
 
 T = TypeVar("T")
 Report = Callable[[int, int], None]  # an item's key, rounds done
@@ -72,7 +73,7 @@ def _serve(crew: Mapping[Connection, SpawnProcess], items: Iterator[tuple[int, T
 
 def _live(work: Work[Any], pipe: Connection, threads: int) -> None:
     """A worker's life: take items until there are none, or until it is told to stop, or its parent is gone."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_once()
     with suppress(KeyboardInterrupt, EOFError, OSError):
         pipe.send(("free", None, None))
         while (given := pipe.recv()) is not None:

@@ -26,7 +26,7 @@ class Ranks:
     def join(cls, device: str) -> Self:
         """The ranks of this run: those that torchrun started, or this process alone."""
         dist = torch.distributed
-        if not dist.is_torchelastic_launched():
+        if not launched():
             return cls(device=device)
         if not dist.is_initialized():
             dist.init_process_group("gloo" if device == "cpu" else "nccl")
@@ -51,7 +51,10 @@ class Ranks:
     def total(self, part: Tensor) -> Tensor:
         """The sum of all ranks' tensors, in place."""
         if self.size > 1:
-            torch.distributed.all_reduce(part)
+            try:
+                torch.distributed.all_reduce(part)
+            except RuntimeError:
+                raise RunError("another process of this run has ended; its own message says why") from None
         return part
 
     def joined(self, part: list[float]) -> list[float]:
@@ -82,6 +85,11 @@ class Ranks:
         except RuntimeError:
             raise RunError("the leading process has ended before the run began; its own message says why") from None
         return Start.from_bytes(blob.cpu().numpy().tobytes())
+
+
+def launched() -> bool:
+    """Whether torchrun started this process."""
+    return bool(torch.distributed.is_torchelastic_launched())
 
 
 @dataclass(frozen=True)

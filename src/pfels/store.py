@@ -11,26 +11,21 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from pfels import roundlog
 from pfels.config import Config, differing_keys, load_config
 from pfels.errors import InputError, RunError
+from pfels.roundlog import LogMark
 from pfels.store_schema import StoredEnvironment, StoredSummary, StoredTiming, checked
 from pfels.torch_later import Tensor
 
 FORMAT = 2
-
-
-@dataclass(frozen=True)
-class LogMark:
-    """How far `rounds.jsonl` belongs to a state: so many bytes, with this running hash."""
-
-    size: int = 0
-    sha256: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+PARTIAL = ".*.partial"  # what a kill in the middle of a write leaves
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ class RunDirectory:
     """One run on disk, held by one process at a time."""
 
     def __init__(self, path: Path, config: Config) -> None:
-        self.path, self.config = path, config
+        self.path, self.config, self.log = path, config, path / "rounds.jsonl"
 
     @property
     def summary(self) -> dict[str, Any] | None:
@@ -90,18 +85,22 @@ class RunDirectory:
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise InputError(
                     f"{self.path}: another process is running in it; wait, or choose another --out"
+                ) from None
+            except OSError as error:
+                raise RunError(
+                    f"{self.path}: cannot be locked ({error.strerror}); choose an --out on a file system with locks"
                 ) from None
             checkpoint = self.checkpoint() if started else None  # not before: another process may have gone on
             with _writing(self.path, wrong_input=not started):
                 if not started:
                     write_atomically(self.path / "config.toml", self.config.to_toml().encode())
                 write_atomically(self.path / "environment.json", to_json(environment))
-                with open(self.path / "rounds.jsonl", "ab") as log:  # without what a kill left behind the checkpoint
+                with open(self.log, "ab") as log:  # without what a kill left behind the checkpoint
                     log.truncate(checkpoint.mark.size if checkpoint else 0)
-                for leftover in self.path.glob(".*.partial"):
+                for leftover in self.path.glob(PARTIAL):
                     leftover.unlink()
             yield checkpoint
         finally:
@@ -109,14 +108,8 @@ class RunDirectory:
 
     def append(self, record: Mapping[str, Any], mark: LogMark) -> LogMark:
         """Add one round's record behind `mark`, cutting off whatever an interrupted process left there."""
-        line = json.dumps(record, allow_nan=False).encode() + b"\n"
-        with _writing(self.path), open(self.path / "rounds.jsonl", "r+b") as log:
-            log.seek(mark.size)
-            log.write(line)
-            log.truncate()
-        sha256 = mark.sha256.copy()
-        sha256.update(line)
-        return LogMark(mark.size + len(line), sha256)
+        with _writing(self.path):
+            return roundlog.append(self.log, record, mark)
 
     def save(self, checkpoint: Checkpoint, *, seconds: float) -> None:
         """Replace the checkpoint by a newer one. The time taken is kept apart, since it is never the same twice."""
@@ -135,7 +128,7 @@ class RunDirectory:
 
         blob = save(dict(checkpoint.tensors), metadata)
         with _writing(self.path):
-            with open(self.path / "rounds.jsonl", "rb") as log:
+            with open(self.log, "rb") as log:
                 os.fsync(log.fileno())
             write_atomically(self.path / "checkpoint.safetensors", blob)
             write_atomically(self.path / "timing.json", to_json({"seconds": seconds}))
@@ -153,8 +146,8 @@ class RunDirectory:
 
     def records(self, mark: LogMark) -> list[dict[str, Any]]:
         """The records of all rounds up to the mark."""
-        with _reading(self.path / "rounds.jsonl") as log:
-            return [json.loads(line) for line in log.read(mark.size).splitlines()]
+        with _reading(self.log):
+            return roundlog.records(self.log, mark)
 
     def checkpoint(self) -> Checkpoint | None:
         """The latest checkpoint, verified, or None where there is none yet."""
@@ -178,10 +171,10 @@ class RunDirectory:
             )
         if about["config"] != self.config.digest():
             raise InputError(f"{path}: belongs to another config; give {self.path} back the config.toml it began with")
-        with _reading(self.path / "rounds.jsonl") as log:
-            mark = LogMark(about["log_size"], hashlib.sha256(log.read(about["log_size"])))
+        with _reading(self.log):
+            mark = roundlog.marked(self.log, about["log_size"])
         if mark.sha256.hexdigest() != about["log_sha256"]:
-            raise InputError(f"{self.path / 'rounds.jsonl'}: truncated or altered; it no longer fits the checkpoint")
+            raise InputError(f"{self.log}: truncated or altered; it no longer fits the checkpoint")
         return Checkpoint(about["round"], tensors, about["totals"], mark)
 
 
@@ -198,7 +191,7 @@ def check(path: Path, config: Config) -> bool:
     if not path.exists():
         return False
     if not kept.exists():
-        if any(path.iterdir()):
+        if any(not entry.match(PARTIAL) for entry in path.iterdir()):  # a kill may leave half of the first file
             raise InputError(f"{path}: holds other files; --out must be new, empty, or a run of the same config")
         return False
     different = differing_keys(load_config(kept), config)
@@ -263,9 +256,8 @@ def _writing(path: Path, *, wrong_input: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[Any]:
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with open(path, "rb") as file:
-            yield file
+        yield
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pfels import roundlog
 from pfels.config import Config, load_config
 from pfels.errors import InputError
 from pfels.store import RunDirectory, read_json
@@ -85,21 +86,27 @@ def read(path: Path) -> StoredRun:
     config = _config(path)
     environment, summary = _object(path / "environment.json"), _summary(path, config)
     _verify_checkpoint(path, config)
-    lines = _lines(path, finished=summary is not None)
-    rounds = [checked(StoredRound, line, f"rounds.jsonl, line {i}") for i, line in enumerate(lines, 1)]
-    for t, record in enumerate(rounds):
-        if record.round != t:
-            raise InputError(f"rounds.jsonl, line {t + 1}: is round {record.round}, must be round {t}")
-        if record.device_energy is not None and len(record.device_energy) != len(record.cohort):
-            raise InputError(f"rounds.jsonl, line {t + 1}: device_energy does not fit the cohort")
+    columns: dict[str, list[float | None]] = {name: [] for name in (*COLUMNS, "server_epsilon")}
+    limits: list[str | None] = []
+    energies: dict[int, float] = {}
+    last, on_air = None, False
+    for last in _rounds(path, finished=summary is not None):
+        for name in COLUMNS:
+            columns[name].append(getattr(last, name))
+        columns["server_epsilon"].append(last.privacy.server.epsilon)
+        limits.append(last.limit)
+        if last.device_energy is not None:
+            on_air = True
+            for device, energy in zip(last.cohort, last.device_energy, strict=True):
+                energies[device] = energies.get(device, 0.0) + energy
     expected = config.rounds
-    if len(rounds) > expected or (summary is not None and len(rounds) < expected):
-        raise InputError(f"rounds.jsonl: holds {len(rounds)} rounds of a run of {expected}")
-    columns = {name: np.array([getattr(r, name) for r in rounds], np.float64) for name in COLUMNS}
-    columns["server_epsilon"] = np.array([r.privacy.server.epsilon for r in rounds], np.float64)
-    last = rounds[-1].privacy.model_dump(mode="json") if rounds else None
-    limits = tuple(record.limit for record in rounds)
-    return StoredRun(path, config, environment or {}, summary, columns, limits, _device_energy(rounds), last)
+    if len(limits) > expected or (summary is not None and len(limits) < expected):
+        raise InputError(f"rounds.jsonl: holds {len(limits)} rounds of a run of {expected}")
+    return StoredRun(
+        path, config, environment or {}, summary,
+        {name: np.array(values, np.float64) for name, values in columns.items()}, tuple(limits),
+        energies if on_air else None, last.privacy.model_dump(mode="json") if last else None,
+    )  # fmt: skip
 
 
 def show(path: Path) -> str:
@@ -154,25 +161,18 @@ def _verify_checkpoint(path: Path, config: Config) -> None:
         raise InputError(f"checkpoint.safetensors: lacks {error}") from None
 
 
-def _lines(path: Path, *, finished: bool) -> list[bytes]:
-    """The whole lines of the log; a last one without an end is what a kill left of a round, and does not count."""
+def _rounds(path: Path, *, finished: bool) -> Iterator[StoredRound]:
+    """What each round left, one after the other."""
     try:
-        content = (path / "rounds.jsonl").read_bytes()
+        for t, line in enumerate(roundlog.lines(path / "rounds.jsonl")):
+            record = checked(StoredRound, line, f"rounds.jsonl, line {t + 1}")
+            if record.round != t:
+                raise InputError(f"rounds.jsonl, line {t + 1}: is round {record.round}, must be round {t}")
+            if record.device_energy is not None and len(record.device_energy) != len(record.cohort):
+                raise InputError(f"rounds.jsonl, line {t + 1}: device_energy does not fit the cohort")
+            yield record
     except FileNotFoundError:
         if finished:
             raise InputError("rounds.jsonl: is missing") from None
-        return []
     except OSError as error:
         raise InputError(f"rounds.jsonl: cannot be read ({error.strerror})") from None
-    return content.split(b"\n")[:-1]
-
-
-def _device_energy(rounds: Iterable[StoredRound]) -> dict[int, float] | None:
-    total: dict[int, float] = {}
-    on_air = False
-    for record in rounds:
-        if record.device_energy is not None:
-            on_air = True
-            for device, energy in zip(record.cohort, record.device_energy, strict=True):
-                total[device] = total.get(device, 0.0) + energy
-    return total if on_air else None

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from pfels.assembly import build
-from pfels.config import Config, load_config
+from pfels.config import NEUTRAL_KEYS, Config, load_config
 from pfels.errors import InputError, RunError
 from pfels.experiment import run
+from pfels.linking import link_system
 from pfels.processes import Report, side_by_side
+from pfels.ranks import launched
+from pfels.schemes import load_scheme
 from pfels.store import RunDirectory, check
 
 
@@ -80,14 +83,26 @@ def run_points(
             report(index, point.config.rounds)
         else:
             todo[index] = point
-    for config in {(c.data, c.model): c for c in (point.config for point in todo.values())}.values():
-        build(config)
+    _look_for_faults([point.config for point in todo.values()])
     if jobs <= 1 or len(todo) <= 1:
         for index, point in todo.items():
             _run(point, None, partial(report, index))
     else:
         side_by_side(_run, todo, jobs=min(jobs, len(todo)), report=report)
     return [_summary(point) for point in points]
+
+
+def _look_for_faults(configs: Sequence[Config]) -> None:
+    """Build what each data set and network needs once, and let every scheme settle its first round."""
+    if launched():
+        raise InputError("torchrun: shares one run out, with `pfels run`; several runs go side by side with --jobs")
+    dimensions: dict[Any, int] = {}
+    for config in {c.digest(leaving_out={*NEUTRAL_KEYS, "seed"}): c for c in configs}.values():
+        kind = (config.data, config.model)
+        if kind in dimensions:
+            load_scheme(config.scheme).prepare(link_system(config, dimension=dimensions[kind]), 0)
+        else:
+            dimensions[kind] = build(config).network.dimension
 
 
 def _run(point: Point, threads: int | None, done: Callable[[int], None]) -> None:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +85,15 @@ def curve(trial: Trial, *, dimension: int) -> list[dict[str, Any]]:
     """
     seeds = trial.records()
     marks = [record["round"] for record in seeds[0] if record["test_accuracy"] is not None]
+    spent = [[record["energy"] for record in run] for run in seeds]
+    used = [list(accumulate(record["subcarriers"] for record in run)) for run in seeds]
     points, before = [], -1
     for mark in marks:
-        passed = [[record for record in run if before < record["round"] <= mark] for run in seeds]
-        losses = [record["train_loss"] for run in passed for record in run if record["train_loss"] is not None]
+        passed = [record["train_loss"] for run in seeds for record in run[before + 1 : mark + 1]]
+        losses = [loss for loss in passed if loss is not None]
         accuracies = [run[mark]["test_accuracy"] for run in seeds]
-        energies = [math.fsum(record["energy"] for record in run[: mark + 1]) for run in seeds]
-        subcarriers = statistics.fmean(sum(record["subcarriers"] for record in run[: mark + 1]) for run in seeds)
+        energies = [math.fsum(run[: mark + 1]) for run in spent]
+        subcarriers = statistics.fmean(run[mark] for run in used)
         points.append(
             {
                 "round": mark + 1,

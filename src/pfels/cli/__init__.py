@@ -1,7 +1,6 @@
 """The `pfels` command. Each subcommand's file holds its words; what it does lives in the package."""
 
 import io
-import signal
 import sys
 
 import typer
@@ -35,7 +34,6 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command; every way to fail ends in one line on stderr and the exit code that goes with it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # an ε that a terminal cannot show is no reason to fail

@@ -11,7 +11,15 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from pfels.config import parse_override, presets
@@ -124,15 +132,17 @@ def progress(labels: Sequence[str], totals: Sequence[int]) -> Iterator[Any]:
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         everything = bars.add_task("all rounds", total=sum(totals), visible=len(totals) > 1)
-        tasks = [
-            bars.add_task(escape(label), total=total, visible=False)
-            for label, total in zip(labels, totals, strict=True)
-        ]
-        done_so_far = [0] * len(tasks)
+        tasks: dict[int, TaskID] = {}
+        done_so_far = [0] * len(totals)
 
         def report(index: int, done: int) -> None:
             bars.update(everything, advance=done - done_so_far[index])
             done_so_far[index] = done
-            bars.update(tasks[index], completed=done, visible=done < totals[index] or len(totals) == 1)
+            if done < totals[index] or len(totals) == 1:
+                if index not in tasks:  # not before: to lay out a thousand bars that nobody sees takes seconds
+                    tasks[index] = bars.add_task(escape(labels[index]), total=totals[index])
+                bars.update(tasks[index], completed=done)
+            elif index in tasks:
+                bars.remove_task(tasks.pop(index))
 
         yield report

@@ -4,7 +4,6 @@ python -m pfels.flower.demo [OUT]
 """
 
 import shutil
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -14,9 +13,12 @@ from pfels.cli.common import print_table, say
 from pfels.cli.tables import COMPARE_COLUMNS, compare_notes, compare_rows
 from pfels.comparison import aggregate
 from pfels.config import load_config
+from pfels.errors import InputError
 from pfels.flower.loopback import Loopback
 from pfels.flower.server_app import told
+from pfels.interrupts import interrupt_once
 from pfels.report import write_report
+from pfels.store import check
 from pfels.sweep import point_name
 
 NODES = 4
@@ -27,18 +29,20 @@ TOLERANCE = 1e-6  # relative, over the whole model
 
 def main(out: Path) -> int:
     """Run, compare with the simulator, and write the report; 1 if the two do not agree."""
-    shutil.rmtree(out, ignore_errors=True)
+    configs = {s: load_config("demo", {"scheme": s, "rounds": ROUNDS, "run.checkpoint_every": 1}) for s in SCHEMES}
+    places = {scheme: out.absolute() / point_name({"scheme": scheme, "seed": 0}) for scheme in SCHEMES}
+    for scheme in SCHEMES:
+        if check(places[scheme], configs[scheme]):
+            shutil.rmtree(places[scheme])  # an earlier demo's
     rows, lines, off = {}, [], 0.0
     with tempfile.TemporaryDirectory() as home, Loopback.up(Path(home), nodes=NODES) as deployment:
         for scheme in SCHEMES:
-            settings = {"scheme": scheme, "rounds": ROUNDS}
-            here = out.absolute() / point_name({"scheme": scheme, "seed": 0})
+            here, config = places[scheme], configs[scheme]
             say(f"{scheme}: {ROUNDS} rounds on {NODES} SuperNodes")
-            said = deployment.run({**settings, "out": str(here), "noise": "seed"})
+            said = deployment.run({"scheme": scheme, "rounds": ROUNDS, "out": str(here), "noise": "seed"})
             if not (here / "summary.json").exists():
                 say(said)
                 return 1
-            config = load_config("demo", {**settings, "run.checkpoint_every": 1})
             result, simulated = experiment.run(config, here), experiment.run(config)
             apart = float((result.parameters - simulated.parameters).norm() / simulated.parameters.norm())
             off = max(off, apart)
@@ -52,5 +56,9 @@ def main(out: Path) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left running
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo-flower")))
+    interrupt_once()  # so that nothing is left running
+    try:
+        sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo-flower")))
+    except InputError as error:
+        say(f"error: {error}")
+        sys.exit(2)

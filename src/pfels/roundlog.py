@@ -1,0 +1,59 @@
+"""`rounds.jsonl`: a line a round. Nobody holds the whole of it in memory who does not ask for all its records."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class LogMark:
+    """How far a log belongs to a state: so many bytes, with this running hash."""
+
+    size: int = 0
+    sha256: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+
+
+def append(path: Path, record: Mapping[str, Any], mark: LogMark) -> LogMark:
+    """Add one round's record behind `mark`, cutting off whatever an interrupted process left there."""
+    line = json.dumps(record, allow_nan=False).encode() + b"\n"
+    with open(path, "r+b") as log:
+        log.seek(mark.size)
+        log.write(line)
+        log.truncate()
+    sha256 = mark.sha256.copy()
+    sha256.update(line)
+    return LogMark(mark.size + len(line), sha256)
+
+
+def marked(path: Path, size: int) -> LogMark:
+    """The mark behind so many bytes of the log, or behind all of it where it has fewer."""
+    sha256, left = hashlib.sha256(), size
+    with open(path, "rb") as log:
+        while left > 0 and (block := log.read(min(left, BLOCK))):
+            sha256.update(block)
+            left -= len(block)
+    return LogMark(size - left, sha256)
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The whole lines of a log; a last one without an end is what a kill left of a round, and does not count."""
+    with open(path, "rb") as log:
+        for line in log:
+            if line.endswith(b"\n"):
+                yield line
+
+
+def records(path: Path, mark: LogMark) -> list[dict[str, Any]]:
+    """The records up to the mark."""
+    found, size = [], 0
+    for line in lines(path):
+        if size >= mark.size:
+            break
+        size += len(line)
+        found.append(json.loads(line))
+    return found

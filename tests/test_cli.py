@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,21 @@ def bad_npz(path: Path, **changes) -> str:
         (["run", "demo", "-s", "data.name=file", "-s", "data.path=none.npz"], "no such file"),
         (["run", "demo", "-s", "privacy.delta=0.5"], "delta = 0.5: must be below"),
         (["run", "demo", "-s", "data.devices=2000", "-s", "privacy.delta=0.001"], "the data hold 1437"),
+        (["run", "demo", "-s", "privacy.total_epsilon=1"], "only pfels-plus keeps to it"),
+        (["privacy", "demo", "-s", "privacy.adversary=outsider"], "only pfels-plus keeps to it"),
+        (
+            ["sweep", "demo", "-g", "scheme=pfels,pfels-plus", "-g", "privacy.total_epsilon=2,4"],
+            "only pfels-plus keeps",
+        ),
+        (
+            ["run", "demo", "-s", "scheme=pfels-plus", "-s", "cohort.sampling=without-replacement"],
+            "always draws Poisson",
+        ),
+        (["run", "demo", "-s", "compresion.ratio=0.1"], "compresion: unknown table; did you mean compression?"),
+        (
+            ["privacy", "--target-epsilon", "2", "--adversary", "outsider", "--participations", "9"],
+            "against the server",
+        ),
         (["run", "--bogus"], "No such option"),
         (["frobnicate"], "No such command"),
         (["compare", "demo", "--schemes", "pfels,foo"], "unknown scheme"),
@@ -147,8 +163,8 @@ def test_no_privacy_figure_of_a_table_stands_without_adversary_neighbours_and_de
     )
     said = " ".join(done.stdout.split())
     assert (
-        "server ε: against the server, over the whole training, for the worst device, at δ = 0.02; neighbours: one"
-        in said
+        "server ε: against the server, over the whole training, for the worst device of the worst seed, at "
+        "δ = 0.02; neighbours: one" in said
     )
     assert (
         "claimed ε: the paper's, against the server, for one round, at δ = 0.02; neighbours: one device added" in said
@@ -164,6 +180,22 @@ def test_compare_shows_a_scheme_a_row_and_a_dash_for_no_energy(pfels):
     assert "–" in rows["fedavg"]
     assert "e" in rows["pfels"]
     assert "δ = 0.0333333" in done.stdout
+
+
+def test_one_seed_has_no_spread_and_what_only_pfels_plus_knows_goes_to_it_alone(pfels):
+    options = ["--schemes", "pfels,pfels-plus", "--seeds", "0", "-s", "channel.silent_below=0.01"]
+    done = pfels("compare", "demo", *FAST, *options, "--total-epsilon", "4")
+    assert done.returncode == 0, done.stderr
+    assert "±" not in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "Budget: ε = 4 for the whole training, against the server." in said
+    (floor,) = {path for path in done.stderr.split() if path.startswith("runs/")}
+    assert "channel.silent_below=0.01" in floor
+
+
+def test_the_version_is_shown(pfels):
+    done = pfels("--version")
+    assert (done.returncode, done.stdout) == (0, f"pfels {version('pfels')}\n")
 
 
 def test_sweep_gives_a_row_a_point(pfels):

@@ -176,6 +176,15 @@ def test_no_rounds_are_left_out():
     assert len(outlook.energies) == len(outlook.betas) == 7
 
 
+def test_what_is_no_config_is_refused_by_name():
+    with pytest.raises(package.InputError, match="must be a Config"):
+        package.plan("demo")  # type: ignore[arg-type]
+    with pytest.raises(package.InputError, match="seeds: must be at least one"):
+        package.compare("demo", seeds=[])
+    with pytest.raises(package.InputError, match="must be a preset's name or a TOML file"):
+        package.compare(small())  # type: ignore[arg-type]
+
+
 def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess[str]]):
     answer = pfels("plan", "demo", "-s", "rounds=20", "--json")
     assert answer.returncode == 0, answer.stderr

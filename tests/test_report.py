@@ -16,13 +16,16 @@ import pytest
 
 from pfels import report_words as words
 from pfels.cli import main
+from pfels.comparison import compare
 from pfels.errors import InputError
+from pfels.footing import Footing
 from pfels.groups import studies, thinned
 from pfels.privacy import Adversary
 from pfels.report import write_report
 from pfels.report_privacy import adversaries
 from pfels.report_tables import comparison, highlights
 from pfels.stored import find
+from tests.conftest import SMALL
 from tests.page import Page
 from tests.stored_runs import MARKUP, damage, finish, folder_of_runs
 
@@ -94,6 +97,15 @@ def test_the_figures_to_see_first_are_the_best_of_each_kind(folder: Path):
     least = min(on_air, key=lambda name: on_air[name]["privacy"]["server"]["epsilon"])
     assert cards["Smallest ε against the server"]["who"] == least
     assert cards["Fewest subcarriers"]["who"] == min(rows, key=lambda name: rows[name]["subcarriers"])
+
+
+def test_seeds_on_one_budget_are_one_row_though_each_has_a_claim_of_its_own(tmp_path: Path):
+    footing = Footing(4.0, Adversary.SERVER)
+    compare("demo", schemes=["pfels", "pfels-plus"], seeds=[0, 1], overrides=SMALL, out=tmp_path, footing=footing)
+    (study,), _ = studies(find([tmp_path])[0])
+    assert {group.label: len(group.runs) for group in study.groups} == {"pfels": 2, "pfels-plus": 2}
+    assert study.common["privacy.epsilon"] == "for a total of 4 (pfels)"
+    assert study.common["cohort.sampling"] == "without-replacement (pfels)"
 
 
 def test_a_mean_of_subcarriers_is_shown_as_a_whole_number(tmp_path: Path):

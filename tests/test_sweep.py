@@ -11,8 +11,9 @@ import pytest
 
 from pfels.comparison import aggregate, compare
 from pfels.errors import InputError
+from pfels.naming import point_name
 from pfels.store import RunDirectory
-from pfels.sweep import grid, point_name, run_points
+from pfels.sweep import grid, run_points
 from tests.conftest import SMALL
 
 TWO = {"schemes": ["pfels", "fedavg"], "seeds": [0, 1], "overrides": SMALL}
@@ -74,7 +75,11 @@ def test_a_point_is_named_by_its_settings_and_the_name_is_safe():
 
 def test_a_row_shows_mean_spread_and_the_worst_privacy():
     def summary(seed: int, accuracy: float, epsilon: float | None) -> dict:
-        privacy = {"server": {"epsilon": epsilon}}
+        outsider = None if epsilon is None else 10.0 - epsilon
+        privacy = {
+            "server": {"epsilon": epsilon}, "outsider": {"epsilon": outsider}, "noise_multiplier_min": outsider,
+            "claimed": {"epsilon": seed, "valid": seed < 2},
+        }  # fmt: skip
         common = {"rounds": 1, "dimension": 1, "loss": 1.0, "energy": None, "subcarriers": 1, "airtime_s": 1.0}
         return {"seed": seed, "accuracy": accuracy, "privacy": privacy, **common}
 
@@ -83,6 +88,10 @@ def test_a_row_shows_mean_spread_and_the_worst_privacy():
     assert row["energy"] is None
     assert row["subcarriers"] == 1
     assert row["privacy"]["server"]["epsilon"] == 3.0
+    assert row["privacy"]["outsider"]["epsilon"] == 9.0, "the worst of each figure, from whichever seed it is"
+    assert row["privacy"]["noise_multiplier_min"] == 7.0
+    assert (row["privacy"]["claimed_epsilon"], row["privacy"]["claimed_valid"]) == (2, False)
+    assert aggregate([summary(0, 0.8, 1.0)])["accuracy"] == {"mean": 0.8, "std": None}
     assert aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, None)])["privacy"]["server"]["epsilon"] is None
     poisson = [summary(0, 0.8, 1.0) | {"subcarriers": 4}, summary(1, 0.9, 1.0) | {"subcarriers": 7}]
     assert aggregate(poisson)["subcarriers"] == 5.5

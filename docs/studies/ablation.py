@@ -24,11 +24,12 @@ from pfels.footing import Footing, on_footing
 from pfels.gaussian import gaussian_epsilon
 from pfels.link import Air, Link
 from pfels.linking import link_system
+from pfels.naming import point_name
 from pfels.power import align, carries, serving_level
 from pfels.privacy import Adversary
 from pfels.schemes import pfels, pfels_plus
 from pfels.sparsify import lift, project
-from pfels.sweep import Point, point_name, run_points
+from pfels.sweep import Point, run_points
 from pfels.system import System
 from pfels.vectors import clip
 

@@ -19,9 +19,10 @@ from pfels.comparison import aggregate
 from pfels.config import load_config, parse_override
 from pfels.documents import write
 from pfels.footing import Footing, on_footing
+from pfels.naming import point_name
 from pfels.privacy import Adversary
 from pfels.studies import TUNING_SEEDS
-from pfels.sweep import Point, point_name, run_points
+from pfels.sweep import Point, run_points
 
 
 def points(preset: str, settings: dict[str, Any], footing: Footing, seeds: Sequence[int], out: Path) -> list[Point]:

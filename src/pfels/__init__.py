@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pfels.comparison import compare
     from pfels.config import Config, load_config
+    from pfels.errors import InputError
     from pfels.experiment import Result, run
+    from pfels.footing import Footing
     from pfels.planning import plan
 
 __version__ = version("pfels")
-__all__ = ["Config", "Result", "compare", "load_config", "plan", "run"]
+__all__ = ["Config", "Footing", "InputError", "Result", "compare", "load_config", "plan", "run"]
 
 _HOME = {
     "Config": "pfels.config",
+    "Footing": "pfels.footing",
+    "InputError": "pfels.errors",
     "load_config": "pfels.config",
     "Result": "pfels.experiment",
     "run": "pfels.experiment",

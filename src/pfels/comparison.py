@@ -5,11 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pfels.config import Config
+from pfels.errors import InputError
 from pfels.footing import Footing, on_footing
+from pfels.naming import point_name
 from pfels.processes import Report
 from pfels.schemes import SCHEMES
 from pfels.spreads import spread
-from pfels.sweep import Point, grid, point_name, run_points
+from pfels.sweep import Point, grid, run_points
 
 
 def compare(
@@ -27,6 +30,10 @@ def compare(
 
     With a `footing`, every private scheme is brought to that budget for the whole training.
     """
+    if isinstance(preset, Config):
+        raise InputError("preset: must be a preset's name or a TOML file; Config.to_toml writes one")
+    if not schemes or not seeds:
+        raise InputError(f"{'seeds' if schemes else 'schemes'}: must be at least one")
     points = grid(preset, {"scheme": schemes, "seed": seeds}, out=Path(out), overrides=overrides)
     if footing is not None:
         points = [_at(point, footing, Path(out)) for point in points]
@@ -51,7 +58,7 @@ def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "energy": spread([run["energy"] for run in runs]),
         "subcarriers": _common([run["subcarriers"] for run in runs]),
         "airtime_s": _common([run["airtime_s"] for run in runs]),
-        "privacy": max((run["privacy"] for run in runs), key=_severity),
+        "privacy": _worst([run["privacy"] for run in runs]),
     }
 
 
@@ -69,6 +76,21 @@ def _common(values: Sequence[float]) -> float:
     return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
-def _severity(privacy: Mapping[str, Any]) -> float:
-    epsilon = privacy["server"]["epsilon"]
-    return float("inf") if epsilon is None else float(epsilon)
+def _worst(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The worst of every figure by itself: the seed that costs most against the server may not be the one that costs
+    most against an outsider."""
+    worst = dict(seeds[0])
+    for key in ("claimed", "exact_per_round", "server", "outsider"):
+        figures = [privacy[key] for privacy in seeds if privacy.get(key) is not None]
+        if figures:
+            worst[key] = max(figures, key=_severity)
+    least = [privacy["noise_multiplier_min"] for privacy in seeds if privacy.get("noise_multiplier_min") is not None]
+    if least:
+        worst["noise_multiplier_min"] = min(least)
+    if worst.get("claimed") is not None:
+        worst |= {f"claimed_{key}": worst["claimed"][key] for key in ("epsilon", "valid")}
+    return worst
+
+
+def _severity(figure: Mapping[str, Any]) -> float:
+    return float("inf") if figure["epsilon"] is None else float(figure["epsilon"])

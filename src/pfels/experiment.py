@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pfels.assembly import Experiment, build
 from pfels.channel import slots
-from pfels.config import Config
+from pfels.config import Config, require_config
 from pfels.errors import InputError, RunError
 from pfels.ledger import Ledger
 from pfels.link import Link, Tally
@@ -66,8 +66,7 @@ def run(
     work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `uplink`
     carries a round out; by default all devices are simulated here. `carrier` names what it uses, for environment.json.
     """
-    if not isinstance(config, Config):
-        raise InputError(f"config = {config!r}: must be a Config, such as pfels.load_config('demo')")
+    require_config(config)
     if resume and out is None:
         raise InputError("resume: needs the run directory to go on in, as out")
     ranks = Ranks.join(config.run.device)

@@ -84,7 +84,7 @@ def _mean(points: Points, key: str) -> list[float]:
 
 def _bars(axes: Axes, x: Sequence[float], points: Points, key: str, scheme: str) -> None:
     axes.errorbar(
-        x, _mean(points, key), yerr=[point[key]["std"] for point in points], capsize=2, label=NAMES[scheme],
+        x, _mean(points, key), yerr=[point[key]["std"] or 0.0 for point in points], capsize=2, label=NAMES[scheme],
         **LOOKS[scheme],
     )  # fmt: skip
 

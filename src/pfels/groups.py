@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from pfels.comparison import aggregate
-from pfels.config import NEUTRAL_KEYS, Config
-from pfels.schemes import SCHEMES
+from pfels.config import NEUTRAL_KEYS, PLUS_KEYS, Config
+from pfels.schemes import CLAIMING, POISSON_ONLY, SCHEMES
 from pfels.stored import Reals, StoredRun
+
+PARTIAL = PLUS_KEYS | {"privacy.epsilon", "cohort.sampling"}  # what only some schemes know sets no other scheme apart
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,14 @@ class Study:
     def common(self) -> dict[str, Any]:
         """The settings that all runs share, but for the seed."""
         skip = {"seed", *self.differing, *NEUTRAL_KEYS}
-        return {key: value for key, value in self.groups[0].config.flat().items() if key not in skip}
+        known: dict[str, Any] = {}
+        for group in self.groups:
+            known = effective(group.runs[0]) | known
+        for key in PARTIAL & known.keys():
+            schemes = dict.fromkeys(group.config.scheme for group in self.groups if key in effective(group.runs[0]))
+            if len(schemes) < len({group.config.scheme for group in self.groups}):
+                known[key] = f"{known[key]} ({', '.join(schemes)})"
+        return {key: value for key, value in known.items() if key not in skip}
 
 
 def studies(runs: Sequence[StoredRun]) -> tuple[list[Study], list[tuple[StoredRun, StoredRun]]]:
@@ -125,14 +134,37 @@ def _settings(config: Config) -> dict[str, Any]:
     return {key: value for key, value in config.flat().items() if key not in NEUTRAL_KEYS}
 
 
+def effective(run: StoredRun) -> dict[str, Any]:
+    """The settings as the scheme takes them: without those that it does not know, and with an ε that was worked out
+    from a budget as what it is, since that is another number for every seed."""
+    flat, scheme = run.config.flat(), run.config.scheme
+    flat = {key: value for key, value in flat.items() if scheme == "pfels-plus" or key not in PLUS_KEYS}
+    if scheme in POISSON_ONLY:
+        del flat["cohort.sampling"]
+    if scheme not in CLAIMING:
+        del flat["privacy.epsilon"]
+    elif run.summary is not None and _on_budget(run.summary["privacy"], run.config.privacy.total_epsilon):
+        flat["privacy.epsilon"] = f"for a total of {run.config.privacy.total_epsilon:g}"
+    return flat
+
+
+def _on_budget(privacy: Mapping[str, Any], total: float) -> bool:
+    spent = [privacy[adversary]["epsilon"] for adversary in ("server", "outsider")]
+    return any(epsilon is not None and abs(epsilon / total - 1) < 1e-6 for epsilon in spent)
+
+
 def _study(runs: Sequence[StoredRun]) -> Study:
-    settings = [_settings(run.config) for run in runs]
+    settings = [{k: v for k, v in effective(run).items() if k not in NEUTRAL_KEYS} for run in runs]
     keys = dict.fromkeys(key for each in settings for key in each)
-    differing = tuple(key for key in keys if key != "seed" and len({repr(each.get(key)) for each in settings}) > 1)
+    differing = tuple(
+        key
+        for key in keys
+        if key != "seed" and len({repr(each.get(key)) for each in settings if key in each or key not in PARTIAL}) > 1
+    )
     gathered: dict[str, list[StoredRun]] = {}
     order = list(SCHEMES)
     for run in sorted(runs, key=lambda run: (run.summary is None, order.index(run.config.scheme), run.config.seed)):
-        flat = _settings(run.config)
+        flat = effective(run)
         key = repr([flat.get(name) for name in differing])
         gathered.setdefault(key if run.summary is not None else f"{key}, {run.config.seed}, unfinished", []).append(run)
     groups = [Group(i, _label(members[0], differing), tuple(members)) for i, members in enumerate(gathered.values())]
@@ -141,12 +173,16 @@ def _study(runs: Sequence[StoredRun]) -> Study:
 
 def _label(run: StoredRun, differing: Sequence[str]) -> str:
     """The scheme and what else sets a group apart, in few words."""
-    flat = run.config.flat()
+    flat = effective(run)
     leaves = [key.rpartition(".")[2] for key in differing]
     parts = [run.config.scheme]
     for key, leaf in zip(differing, leaves, strict=True):
-        if key != "scheme":
-            parts.append(f"{leaf if leaves.count(leaf) == 1 else key}={flat.get(key, 'unset')}")
+        if key != "scheme" and (key in flat or key not in PARTIAL):
+            parts.append(f"{leaf if leaves.count(leaf) == 1 else key}={_written(flat.get(key, 'unset'))}")
     if run.summary is None:
         parts.append(f"seed={run.config.seed} (unfinished)")
     return ", ".join(parts)
+
+
+def _written(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

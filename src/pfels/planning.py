@@ -9,7 +9,7 @@ import numpy as np
 
 from pfels import shapes
 from pfels.channel import Reals
-from pfels.config import Config
+from pfels.config import Config, require_config
 from pfels.footing import Footing, on_footing
 from pfels.foresight import Outlook, foresee
 from pfels.linking import link_system
@@ -32,6 +32,7 @@ def plan(
     assumptions of the convergence theorem; left out, they are `assumed_losses`. With a `footing`, every private scheme
     is brought to that budget for the whole training.
     """
+    require_config(config)
     dimension = shapes.dimension(config)
     # The convergence bound is about PFELS, and WFL-P's level tells what the power limits allow: eq. (36).
     configs = {name: _of_scheme(config, name) for name in dict.fromkeys((*schemes, "pfels", "wfl-p"))}

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pfels.config import NEUTRAL_KEYS, Config, load_config, parse_value
-from pfels.groups import Study
+from pfels.errors import InputError
+from pfels.groups import Study, effective
 from pfels.stored import StoredRun, show
 
 
@@ -27,7 +28,7 @@ def differing(study: Study) -> list[dict[str, Any]]:
     """What sets the groups apart, a row a group."""
     rows = []
     for group in study.groups:
-        flat = group.config.flat()
+        flat = effective(group.runs[0])
         values = {key: _text(flat[key]) if key in flat else "not set" for key in study.differing}
         rows.append({"group": group, "values": values, "seeds": ", ".join(str(run.config.seed) for run in group.runs)})
     return rows
@@ -78,11 +79,14 @@ def study_command(study: Study) -> str | None:
 
 
 def _makes(base: Path, axes: Mapping[str, list[str]], seeds: Sequence[int], runs: Sequence[StoredRun]) -> bool:
-    made = [
-        load_config(base, dict(zip(axes, map(parse_value, values), strict=True)) | {"seed": seed})
-        for values in itertools.product(*axes.values())
-        for seed in seeds
-    ]
+    try:
+        made = [
+            load_config(base, dict(zip(axes, map(parse_value, values), strict=True)) | {"seed": seed})
+            for values in itertools.product(*axes.values())
+            for seed in seeds
+        ]
+    except InputError:  # a scheme would be given what it does not know
+        return False
     return sorted(map(_identity, made)) == sorted(_identity(run.config) for run in runs)
 
 

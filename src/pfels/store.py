@@ -196,7 +196,8 @@ def check(path: Path, config: Config) -> bool:
         return False
     different = differing_keys(load_config(kept), config)
     if different:
-        raise InputError(f"{path}: holds a run of another config, which differs in {', '.join(different)}")
+        keys = ", ".join(different)
+        raise InputError(f"{path}: holds a run of another config, which differs in {keys}; choose another --out")
     return True
 
 

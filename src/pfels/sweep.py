@@ -1,8 +1,6 @@
 """Many runs: grids and seeds, side by side in processes, each in a directory named by what sets it apart."""
 
-import hashlib
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pfels.assembly import build
-from pfels.config import NEUTRAL_KEYS, Config, load_config
+from pfels.config import NEUTRAL_KEYS, Config, for_scheme, load_config, require_known
 from pfels.errors import InputError, RunError
 from pfels.experiment import run
 from pfels.linking import link_system
+from pfels.naming import point_name
 from pfels.processes import Report, side_by_side
 from pfels.ranks import launched
 from pfels.schemes import load_scheme
@@ -36,7 +35,9 @@ def grid(
     points = []
     for values in itertools.product(*axes.values()):
         settings = dict(zip(axes, values, strict=True))
-        config = load_config(preset, {**(overrides or {}), **settings})
+        shared = for_scheme(overrides or {}, settings["scheme"]) if "scheme" in settings else overrides or {}
+        config = load_config(preset, {**shared, **settings})
+        require_known({**shared, **settings}, config.scheme)
         points.append(Point(settings, config, out / point_name(settings)))
     return points
 
@@ -60,13 +61,6 @@ class Shard:
     def of(self, points: Sequence[Point]) -> list[Point]:
         """This shard's points. The shards of a grid share no point and leave none out."""
         return list(points[self.index - 1 :: self.count])
-
-
-def point_name(settings: Mapping[str, Any]) -> str:
-    """A directory name that reads like the settings: `scheme=pfels,seed=0`."""
-    name = ",".join(f"{key}={value}" for key, value in settings.items())
-    safe = re.sub(r"[^A-Za-z0-9=,._+-]", "_", name)[:150]
-    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def run_points(

@@ -12,10 +12,11 @@ from typing import Any
 from pfels.config import load_config
 from pfels.errors import InputError
 from pfels.experiment import run
+from pfels.naming import point_name
 from pfels.processes import Report
 from pfels.spreads import spread
 from pfels.studies import TUNING_SEEDS, Study
-from pfels.sweep import Point, point_name, run_points
+from pfels.sweep import Point, run_points
 
 Watch = Callable[[Sequence[Point]], AbstractContextManager[Report]]
 

@@ -21,7 +21,12 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
 
 def unknown_key(key: str, root: type[BaseModel]) -> str:
     """One line for a key that does not exist, with the nearest one that does."""
-    return f"{key}: unknown key{nearest(key, _known_keys(root))}"
+    known = _known_keys(root)
+    table, _, leaf = key.partition(".")
+    tables = list(dict.fromkeys(name.partition(".")[0] for name in known if "." in name))
+    if table not in tables and not leaf and (close := difflib.get_close_matches(table, tables, n=1, cutoff=0.6)):
+        return f"{key}: unknown table; did you mean {close[0]}?"
+    return f"{key}: unknown key{nearest(key, known)}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

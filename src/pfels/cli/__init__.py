@@ -2,9 +2,11 @@
 
 import io
 import sys
+from typing import Annotated
 
 import typer
 
+from pfels import __version__
 from pfels.cli import compare, data, plan, privacy, report, reproduce, run, sweep
 from pfels.cli.common import say
 from pfels.errors import GuardError, InputError, RunError
@@ -22,6 +24,23 @@ Start with:  pfels compare demo --seeds 0,1,2 --jobs 2""",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"pfels {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _before(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("run")(run.command)
 app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)

@@ -114,6 +114,13 @@ def stem(preset: str) -> str:
     return Path(preset).stem
 
 
+def place(preset: str, changed: Mapping[str, Any]) -> Path:
+    """Where several runs go by default: a folder for each set of changes, so that none stands in another's way."""
+    from pfels.naming import point_name
+
+    return Path("runs") / (stem(preset) if not changed else f"{stem(preset)},{point_name(changed)}")
+
+
 def number(value: float | None, form: str = ".3g") -> str:
     """A figure for a table; a dash where there is none."""
     return "–" if value is None else format(value, form)

@@ -1,6 +1,5 @@
 """`pfels compare`: schemes side by side."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from pfels.cli.common import (
     TotalEpsilon,
     footing,
     overrides,
+    place,
     print_json,
     print_table,
     progress,
@@ -24,8 +24,8 @@ from pfels.cli.common import (
     split_list,
     stem,
 )
-from pfels.cli.tables import COMPARE_COLUMNS, compare_notes, compare_rows
-from pfels.config import load_config
+from pfels.cli.tables import COMPARE_COLUMNS, budget_notes, compare_notes, compare_rows
+from pfels.config import for_scheme, load_config
 from pfels.privacy import Adversary
 from pfels.schemes import SCHEMES
 
@@ -58,13 +58,13 @@ def command(
     names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
     changed, numbers = overrides(settings, scheme="--schemes", seed="--seeds"), seed_list(seeds)
     for name in names:
-        config = load_config(preset, {**changed, "scheme": name})
+        config = load_config(preset, {**for_scheme(changed, name), "scheme": name})
 
     from pfels.comparison import (
         compare,  # not before the configs are known to be right: PyTorch takes seconds to import
     )
 
-    folder = out or Path("runs") / stem(preset)
+    folder, budget = out or place(preset, changed), footing(total_epsilon, adversary)
     labels = [f"{name}, seed {seed}" for name in names for seed in numbers]
     with progress(labels, [config.rounds] * len(labels)) as report:
         table = compare(
@@ -75,11 +75,12 @@ def command(
             jobs=jobs,
             out=folder,
             report=report,
-            footing=footing(total_epsilon, adversary),
+            footing=budget,
         )
     if json:
         print_json(table)
     else:
         title = f"{stem(preset)}: {config.rounds} rounds, {len(numbers)} seed{'s' * (len(numbers) > 1)}"
-        print_table(COMPARE_COLUMNS, compare_rows(table), title=title, notes=compare_notes(table))
+        notes = [*budget_notes(budget), *compare_notes(table)]
+        print_table(COMPARE_COLUMNS, compare_rows(table), title=title, notes=notes)
     say(f"run directories: {folder}")

@@ -20,6 +20,7 @@ from pfels.cli.common import (
     split_list,
     stem,
 )
+from pfels.cli.tables import airtime, budget_notes, claimed_epsilon, epsilon
 from pfels.privacy import Adversary
 
 
@@ -62,13 +63,13 @@ def command(
 
         pfels plan demo --smoothness 0.5 --gradient-variance 0.1
     """
-    from pfels.config import load_config
+    from pfels.config import for_scheme, load_config
     from pfels.schemes import SCHEMES
 
     names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
     changed = overrides(settings, scheme="--schemes")
-    for name in names:
-        config = load_config(preset, {**changed, "scheme": name})
+    for name in sorted(names, key="pfels-plus".__eq__):  # last the one that knows every setting
+        config = load_config(preset, {**for_scheme(changed, name), "scheme": name})
     from pfels.planning import assumed_losses, plan
 
     given = {
@@ -76,7 +77,8 @@ def command(
         "kappa_squared": kappa_squared, "initial_gap": initial_gap,
     }  # fmt: skip
     losses = replace(assumed_losses(config), **{key: value for key, value in given.items() if value is not None})
-    planned = plan(config, schemes=names, losses=losses, footing=footing(total_epsilon, adversary))
+    budget = footing(total_epsilon, adversary)
+    planned = plan(config, schemes=names, losses=losses, footing=budget)
     if json:
         print_json(planned)
         return
@@ -86,7 +88,7 @@ def command(
     )
     columns = [_column(row) for row in planned["schemes"].values()]
     rows = [(label, *[column[label] for column in columns]) for label in columns[0]]
-    print_table(("", *names), rows, title=title, notes=[*_notes(planned), *_theory(planned["theory"])])
+    print_table(("", *names), rows, title=title, notes=[*budget_notes(budget), *_notes(planned), *_theory(planned)])
 
 
 def _column(row: Mapping[str, Any]) -> dict[str, str]:
@@ -103,13 +105,13 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
         "z, median": number(row["noise_multiplier_median"]),
         "energy": number(row["energy"], ".2e"),
         "energy, a round": number(row["energy_per_round"], ".2e"),
-        "subcarriers": number(row["subcarriers"], ".2e"),
-        "subcarriers, a round": number(row["subcarriers_per_round"], ".2e"),
-        "airtime": f"{row['airtime_s']:,.0f} s",
-        "ε claimed, a round": _epsilon(privacy["claimed"]),
+        "subcarriers": f"{row['subcarriers']:,}",
+        "subcarriers, a round": f"{row['subcarriers_per_round']:,.0f}",
+        "airtime": airtime(row["airtime_s"]),
+        "ε claimed, a round": claimed_epsilon(privacy),
         "ε exact, a round": _epsilon(privacy["exact_per_round"]),
-        "ε server": _epsilon(privacy["server"]),
-        "ε outsider": _epsilon(privacy["outsider"]),
+        "ε server": epsilon(privacy["server"]),
+        "ε outsider": epsilon(privacy["outsider"]),
     }
 
 
@@ -122,7 +124,9 @@ def _epsilon(figure: Mapping[str, Any] | None) -> str:
 def _notes(planned: Mapping[str, Any]) -> list[str]:
     """What the figures mean, and against whom each ε is."""
     figures = [row["privacy"] for row in planned["schemes"].values()]
-    neighbours = " or ".join(sorted({each["outsider"]["neighbours"] for each in figures}))
+    relations = {name: row["privacy"]["outsider"] for name, row in planned["schemes"].items()}
+    known = {name: loss["neighbours"] for name, loss in relations.items() if loss["epsilon"] is not None}
+    neighbours = "; ".join(f"{name}: {relation} neighbours" for name, relation in known.items()) or "none has one"
     return [
         "z: the noise multiplier, the channel's noise over β and the norm bound of an update.",
         "Energy is in expectation, with every update at its norm bound; ideal links are given none.",
@@ -131,13 +135,15 @@ def _notes(planned: Mapping[str, Any]) -> list[str]:
         "ε exact: the claim's own argument without approximations, for the least noisy round, against an outsider; "
         "neighbours: one device added or removed.",
         "ε server: the whole training, for the worst device of these very cohorts, against the server, which knows who "
-        "was drawn; neighbours: one device's data emptied.",
-        f"ε outsider: the whole training, against those who see only the models; {neighbours} neighbours. "
+        "was drawn; neighbours: one device's data emptied. On links of their own (dp-fedavg) it sees each device by "
+        "itself, with less noise than the sum has.",
+        f"ε outsider: the whole training, against those who see only the models ({neighbours}). "
         "There is none where the noise level tells who was drawn: then the server's figure holds.",
     ]
 
 
-def _theory(theory: Mapping[str, Any]) -> list[str]:
+def _theory(planned: Mapping[str, Any]) -> list[str]:
+    theory = planned["theory"]
     assumed = theory["assumed"]
     covered = "within" if theory["learning_rate_covered"] else "above"
     lines = [
@@ -153,6 +159,7 @@ def _theory(theory: Mapping[str, Any]) -> list[str]:
             f"{name} bound at p = {here['ratio']:.3g}: optimisation {here['optimisation']:.3g} + compression "
             f"{here['compression']:.3g} + privacy {here['privacy']:.3g} = {here['total']:.3g}; "
             f"it prefers p = {best['ratio']:.3g}, which gives {best['total']:.3g}"
+            + (" (a single coordinate: it grows with every other one, and so gives no advice)" * (best["kept"] == 1))
         )
     if not all(bound["best"]["proven"] and bound["here"]["proven"] for bound in theory["bounds"].values()):
         lines.append("The theorem's proof does not reach below p = 2/3.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from pfels.cli.common import Json, Set, number, overrides, print_json, print_table, say
-from pfels.config import Config, load_config, presets
+from pfels.config import Config, load_config, presets, require_known
 from pfels.errors import InputError
 from pfels.privacy import Adversary, Loss, Sampling
 
@@ -79,6 +79,8 @@ def command(
     delta = 1 / max(devices, 2) if delta is None else delta
     sampling = Sampling.WITHOUT_REPLACEMENT if sampling is None else sampling
     if target_epsilon is not None:
+        if participations is not None and adversary is Adversary.OUTSIDER:
+            raise InputError("--participations: counts against the server, which knows who takes part; leave it out")
         from pfels.calibration import calibrate
 
         found = calibrate(
@@ -107,7 +109,9 @@ def _of_preset(
     *,
     json: bool,
 ) -> None:
-    config = load_config(preset, overrides(settings))
+    changed = overrides(settings)
+    config = load_config(preset, changed)
+    require_known(changed, config.scheme)
     if target is not None:
         from pfels.footing import Footing, needed
 
@@ -123,6 +127,7 @@ def _of_preset(
     system = link_system(config, dimension=dimension(config))
     outlooks = foresee({config.scheme: system}, rounds=config.rounds, subcarriers=config.channel.subcarriers)
     report = outlooks[config.scheme].ledger().privacy(system)
+    report = {"noise_multiplier": report["noise_multiplier_min"], **report}
     who = f"{config.cohort.size} of {config.data.devices} devices"
     title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} a round"
     _show(report, title, json=json)

@@ -24,7 +24,7 @@ from pfels.cli.common import (
     seed_list,
     split_list,
 )
-from pfels.cli.tables import scientific, spread
+from pfels.cli.tables import airtime, claim_note, claimed_epsilon, epsilon, scientific, spread
 from pfels.errors import InputError
 from pfels.paper import TARGETS, check
 
@@ -81,7 +81,7 @@ def command(
 
 @contextmanager
 def _watch(points: Sequence[Any]) -> Iterator[Any]:
-    from pfels.sweep import point_name
+    from pfels.naming import point_name
 
     with progress([point_name(p.settings) for p in points], [p.config.rounds for p in points]) as report:
         yield report
@@ -120,7 +120,8 @@ def _server_note(document: Mapping[str, Any]) -> list[str]:
     server = rows[0]["privacy"]["server"]
     return [
         f"ε server: the whole training, for the worst device, against the server, at δ = {server['delta']:g}; "
-        "neighbours: one device's data emptied."
+        "neighbours: one device's data emptied.",
+        *claim_note([row["privacy"]["claimed"] for row in rows], delta=server["delta"]),
     ]
 
 
@@ -129,7 +130,7 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
     paper, off, share = row["paper"], row["difference"], row["to_wfl_p"]
     known = row["accuracy"] is not None
     cells = {
-        "ε claimed, a round": f"{row['epsilon']:g}",
+        "ε claimed, a round": claimed_epsilon(row["privacy"]),
         "accuracy": spread(row["accuracy"], ".4f"),
         "  the paper's": f"{paper['accuracy']:.4f}",
         "  difference": number(off["accuracy"], "+.4f"),
@@ -140,8 +141,8 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
         "  difference ": number(off["energy"], "+.1%"),
         "energy to WFL-P's": f"{share['energy']:.3f}",
         "  the paper's   ": f"{share['paper_energy']:.3f}",
-        "airtime": f"{row['airtime_s']:,.0f} s",
-        "ε server": _server(row["privacy"]),
+        "airtime": airtime(row["airtime_s"]),
+        "ε server": epsilon(row["privacy"]["server"]),
     }
     if known:
         return cells | {"learning rate": f"{row['learning_rate']:g}{'*' if row['learning_rate_at_edge'] else ''}"}
@@ -149,10 +150,6 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
         "β, median": spread(row["beta"], ".3g"),
         "privacy-limited rounds": f"{row['privacy_limited_share']['mean']:.0%}",
     }
-
-
-def _server(privacy: Mapping[str, Any]) -> str:
-    return number(privacy["server"]["epsilon"], ".3g")
 
 
 def _finals(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -184,7 +181,9 @@ def _line(point: Mapping[str, Any]) -> dict[str, str]:
             "off": number(point["difference"]["energy"], "+.1%"),
         }
     if "privacy" in point:
-        cells["ε server"] = _server(point["privacy"])
+        cells["ε server"] = epsilon(point["privacy"]["server"])
+        if "ε" in cells:
+            cells["ε"] = claimed_epsilon(point["privacy"])
     return cells
 
 

@@ -9,7 +9,7 @@ import typer
 
 from pfels.cli.common import Json, Out, Preset, Set, overrides, print_json, print_table, progress, say, stem
 from pfels.cli.tables import privacy_lines, run_rows
-from pfels.config import load_config
+from pfels.config import load_config, require_known
 
 
 def command(
@@ -38,10 +38,11 @@ def command(
     """
     changed = overrides(settings)
     config = load_config(preset, changed)
+    require_known(changed, config.scheme)
 
     from pfels.experiment import run  # not before the config is known to be right: PyTorch takes seconds to import
+    from pfels.naming import point_name
     from pfels.ranks import Ranks
-    from pfels.sweep import point_name
     from pfels.tensorboard import scalars
 
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}

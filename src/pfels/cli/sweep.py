@@ -1,6 +1,5 @@
 """`pfels sweep`: a grid."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from pfels.cli.common import (
     Seeds,
     Set,
     overrides,
+    place,
     print_json,
     print_table,
     progress,
@@ -54,7 +54,8 @@ def command(
     from pfels.cli.tables import scientific, spread
     from pfels.comparison import group_by_settings
     from pfels.config import parse_value
-    from pfels.sweep import Shard, grid, point_name, run_points
+    from pfels.naming import point_name
+    from pfels.sweep import Shard, grid, run_points
 
     if not axes:
         raise InputError("--grid: needed at least once, such as --grid compression.ratio=0.1,0.3")
@@ -68,11 +69,10 @@ def command(
         table[key] = [parse_value(value) for value in split_list(values, option=f"--grid {key}")]
         if len({repr(value) for value in table[key]}) < len(table[key]):
             raise InputError(f"--grid {axis}: must be distinct values")
-    folder = out or Path("runs") / f"{stem(preset)}-sweep"
+    changed = overrides(settings, seed="--seeds")
+    folder = out or place(f"{stem(preset)}-sweep", changed)
     part = None if shard is None else Shard.parse(shard)
-    everything = grid(
-        preset, {**table, "seed": seed_list(seeds)}, out=folder, overrides=overrides(settings, seed="--seeds")
-    )
+    everything = grid(preset, {**table, "seed": seed_list(seeds)}, out=folder, overrides=changed)
     points = everything if part is None else part.of(everything)
     with progress([point_name(p.settings) for p in points], [p.config.rounds for p in points]) as report:
         summaries = run_points(points, jobs=jobs, report=report)

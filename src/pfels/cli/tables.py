@@ -2,9 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pfels.cli.common import number
+from pfels.privacy import Adversary
+
+if TYPE_CHECKING:
+    from pfels.footing import Footing
 
 COMPARE_COLUMNS = ("scheme", "accuracy", "subcarriers", "energy", "airtime", "claimed ε", "server ε")
 
@@ -17,9 +21,9 @@ def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
             spread(row["accuracy"], ".3f"),
             f"{row['subcarriers']:,.0f}",
             scientific(row["energy"]),
-            f"{row['airtime_s']:,.1f} s",
-            _claim(row["privacy"]),
-            _short(row["privacy"]["server"]),
+            airtime(row["airtime_s"]),
+            claimed_epsilon(row["privacy"]),
+            epsilon(row["privacy"]["server"]),
         )
         for name, row in table["schemes"].items()
     ]
@@ -30,16 +34,10 @@ def compare_notes(table: Mapping[str, Any]) -> list[str]:
     rows = list(table["schemes"].values())
     server = rows[0]["privacy"]["server"]
     notes = [
-        f"server ε: against the server, over the whole training, for the worst device, at δ = {server['delta']:g}; "
-        "neighbours: one device's data emptied. It holds.",
+        f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "
+        f"δ = {server['delta']:g}; neighbours: one device's data emptied. It holds.",
     ]
-    claims = [row["privacy"]["claimed"] for row in rows if row["privacy"]["claimed"] is not None]
-    if claims:
-        notes.append(
-            f"claimed ε: the paper's, against the server, for one round, at δ = {server['delta']:g}; neighbours: one "
-            "device added or removed. * marks a value outside the range of its proof, "
-            f"ε < 2r/N = {claims[0]['valid_below']:g}."
-        )
+    notes += claim_note([row["privacy"]["claimed"] for row in rows], delta=server["delta"])
     for name, row in table["schemes"].items():
         outsider = row["privacy"]["outsider"]
         if outsider["epsilon"] is not None:
@@ -58,7 +56,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[Sequence[str]]:
         ("parameters d", f"{summary['dimension']:,}"),
         ("subcarriers", f"{summary['subcarriers']:,}"),
         ("energy Σ‖x‖²", number(summary["energy"])),
-        ("airtime", f"{summary['airtime_s']:,.1f} s"),
+        ("airtime", airtime(summary["airtime_s"])),
         ("least noise multiplier", number(summary["privacy"]["noise_multiplier_min"])),
         ("seconds", number(summary["seconds"], ".1f")),
     ]
@@ -71,8 +69,8 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     if claimed is not None:
         verdict = "within" if claimed["valid"] else "outside"
         lines.append(
-            f"claimed: ε = {claimed['epsilon']:g} a round at δ = {claimed['delta']:g}, {verdict} the range of the "
-            f"paper's proof (ε < {claimed['valid_below']:g})"
+            f"claimed: ε = {claimed['epsilon']:g} a round at δ = {claimed['delta']:g}, against the server; neighbours: "
+            f"one device added or removed; {verdict} the range of the paper's proof (ε < {claimed['valid_below']:g})"
         )
     if server["epsilon"] is None:
         lines.append(f"server: no ε ({server['reason']})")
@@ -91,27 +89,64 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def scientific(figure: Mapping[str, float] | None, *, digits: int = 1) -> str:
+def scientific(figure: Mapping[str, Any] | None, *, digits: int = 1) -> str:
     """Mean ± standard deviation of a large number, with one power of ten for both."""
     if figure is None:
         return "–"
     if figure["mean"] <= 0:
         return "0"
     power = math.floor(math.log10(figure["mean"]))
+    if figure["std"] is None:
+        return f"{figure['mean'] / 10**power:.{digits}f}e{power}"
     return f"({figure['mean'] / 10**power:.{digits}f}±{figure['std'] / 10**power:.{digits}f})e{power}"
 
 
-def spread(figure: Mapping[str, float] | None, form: str) -> str:
+def spread(figure: Mapping[str, Any] | None, form: str) -> str:
     """Mean ± standard deviation."""
-    return "–" if figure is None else f"{number(figure['mean'], form)}±{number(figure['std'], form)}"
+    if figure is None or figure["std"] is None:
+        return "–" if figure is None else number(figure["mean"], form)
+    return f"{number(figure['mean'], form)}±{number(figure['std'], form)}"
 
 
-def _short(loss: Mapping[str, Any]) -> str:
-    if loss["epsilon"] is None:
+def airtime(seconds: float) -> str:
+    """A time on the air."""
+    return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds:.2g} s"
+
+
+def epsilon(figure: Mapping[str, Any] | None) -> str:
+    """The ε of a whole training in a narrow column; one above 100 says no more than that it is."""
+    if figure is None or figure["epsilon"] is None:
         return "none"
-    return "> 100" if loss["exceeds_100"] else f"{loss['epsilon']:.2f}"
+    return "> 100" if figure["epsilon"] > 100 else f"{figure['epsilon']:.2f}"
 
 
-def _claim(privacy: Mapping[str, Any]) -> str:
+def claimed_epsilon(privacy: Mapping[str, Any]) -> str:
+    """The paper's ε for a round, with a star where its proof does not cover it."""
     claimed = privacy["claimed"]
-    return "–" if claimed is None else f"{claimed['epsilon']:g}{'' if claimed['valid'] else '*'}"
+    return "–" if claimed is None else f"{claimed['epsilon']:.4g}{'' if claimed['valid'] else '*'}"
+
+
+def claim_note(claims: Sequence[Mapping[str, Any] | None], *, delta: float) -> list[str]:
+    """What the paper's ε means, where any scheme claims one."""
+    made = [claim for claim in claims if claim is not None]
+    if not made:
+        return []
+    return [
+        f"claimed ε: the paper's, against the server, for one round, at δ = {delta:g}; neighbours: one "
+        "device added or removed. * marks a value outside the range of its proof, "
+        f"ε < 2r/N = {made[0]['valid_below']:g}."
+    ]
+
+
+def budget_notes(footing: "Footing | None") -> list[str]:
+    """What a common budget has done to each scheme."""
+    if footing is None:
+        return []
+    lines = [
+        f"Budget: ε = {footing.epsilon:g} for the whole training, against the {footing.adversary.value}. pfels-plus is "
+        "given it beforehand; a scheme with the paper's claim is given the claim whose worst device just meets it in "
+        "these very draws; wfl-p and fedavg have no noise to set and stay as they are."
+    ]
+    if footing.adversary is Adversary.OUTSIDER:
+        lines.append("A scheme without a figure against an outsider is held to the budget against the server.")
+    return lines

@@ -17,9 +17,9 @@ from pfels.errors import InputError
 from pfels.flower.loopback import Loopback
 from pfels.flower.server_app import told
 from pfels.interrupts import interrupt_once
+from pfels.naming import point_name
 from pfels.report import write_report
 from pfels.store import check
-from pfels.sweep import point_name
 
 NODES = 4
 ROUNDS = 10

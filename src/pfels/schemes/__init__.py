@@ -19,6 +19,7 @@ SCHEMES = {
     "pfels-plus": "pfels.schemes.pfels_plus",
 }
 POISSON_ONLY = {"pfels-plus"}  # these draw Poisson cohorts whatever the config says
+CLAIMING = {"pfels", "wfl-pdp", "dp-fedavg"}  # these know the paper's ε for a round
 
 
 class Scheme(Protocol):

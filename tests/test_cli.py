@@ -210,7 +210,10 @@ def test_an_interrupt_saves_and_exits_130(tmp_path: Path, how: signal.Signals):
     """However often it comes: a second one must not interrupt the saving."""
     out = tmp_path / "a"
     command = [sys.executable, "-m", "pfels", "run", "demo", *FAST, "-s", "rounds=100000", "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(how, signal.SIG_DFL),  # noqa: PLW1509 - under nohup SIGHUP is ignored
+    )  # fmt: skip
     deadline = time.monotonic() + 180
     while (
         not ((out / "rounds.jsonl").exists() and (out / "rounds.jsonl").stat().st_size) and time.monotonic() < deadline

@@ -1,12 +1,13 @@
 """Configs are validated whole, say what is wrong in one line, and come back from TOML as they went."""
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfels.config import differing_keys, load_config, parse_value, presets, validate
+from pfels.config import Config, differing_keys, load_config, parse_value, presets, validate
 from pfels.errors import InputError
 
 
@@ -103,3 +104,12 @@ def test_an_unknown_preset_is_answered_with_those_there_are():
 
 def test_values_are_toml_or_text():
     assert [parse_value(text) for text in ("1", "0.5", "true", "wfl-p", '"1"')] == [1, 0.5, True, "wfl-p", "1"]
+
+
+def test_the_page_of_settings_has_every_key_with_its_default():
+    page = (Path(__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
+    listed = dict(re.findall(r"^\| `([a-z_.]+)` \| (\S.*?) \|", page, re.MULTILINE))
+    unset = {"data.path", "data.per_device", "privacy.delta"}
+    defaults = {key: "false" if value is False else str(value) for key, value in Config().flat().items()}
+    assert listed == {key: f"`{value}`" for key, value in defaults.items()} | dict.fromkeys(unset, "not set")
+    assert all(f"`{name}`" in page for name in presets())

@@ -53,6 +53,8 @@ def bad_npz(path: Path, **changes) -> str:
             ["privacy", "--target-epsilon", "2", "--adversary", "outsider", "--participations", "9"],
             "against the server",
         ),
+        (["plan", "demo", "--adversary", "outsider"], "--adversary: says against whom --total-epsilon must hold"),
+        (["privacy", "demo", "--adversary", "server"], "--adversary: says against whom --target-epsilon must hold"),
         (["run", "--bogus"], "No such option"),
         (["frobnicate"], "No such command"),
         (["compare", "demo", "--schemes", "pfels,foo"], "unknown scheme"),

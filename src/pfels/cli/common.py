@@ -39,7 +39,9 @@ Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs side by sid
 TotalEpsilon = Annotated[
     float | None, typer.Option(help="Bring every private scheme to this budget for the whole training.")
 ]
-Against = Annotated[Adversary, typer.Option("--adversary", help="Against whom --total-epsilon must hold.")]
+Against = Annotated[
+    Adversary | None, typer.Option("--adversary", help="Against whom --total-epsilon must hold; the server by default.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
 
 
@@ -79,15 +81,17 @@ def overrides(pairs: Sequence[str] | None, **elsewhere: str) -> dict[str, Any]:
     return changed
 
 
-def footing(total_epsilon: float | None, adversary: Adversary) -> Any:
+def footing(total_epsilon: float | None, adversary: Adversary | None) -> Any:
     """The common budget that was asked for, if one was."""
     if total_epsilon is None:
+        if adversary is not None:
+            raise InputError("--adversary: says against whom --total-epsilon must hold; give both")
         return None
     require_positive("--total-epsilon", total_epsilon)
 
     from pfels.footing import Footing
 
-    return Footing(total_epsilon, adversary)
+    return Footing(total_epsilon, adversary or Adversary.SERVER)
 
 
 def split_list(text: str, *, option: str) -> list[str]:

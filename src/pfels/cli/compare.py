@@ -26,7 +26,6 @@ from pfels.cli.common import (
 )
 from pfels.cli.tables import COMPARE_COLUMNS, budget_notes, compare_notes, compare_rows
 from pfels.config import for_scheme, load_config
-from pfels.privacy import Adversary
 from pfels.schemes import SCHEMES
 
 
@@ -38,7 +37,7 @@ def command(
     seeds: Seeds = "0,1,2",
     jobs: Jobs = 1,
     total_epsilon: TotalEpsilon = None,
-    adversary: Against = Adversary.SERVER,
+    adversary: Against = None,
     settings: Set = None,
     out: Out = None,
     json: Json = False,

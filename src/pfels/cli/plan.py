@@ -21,14 +21,13 @@ from pfels.cli.common import (
     stem,
 )
 from pfels.cli.tables import airtime, budget_notes, claimed_epsilon, epsilon
-from pfels.privacy import Adversary
 
 
 def command(
     preset: Preset = "demo",
     settings: Set = None,
     total_epsilon: TotalEpsilon = None,
-    adversary: Against = Adversary.SERVER,
+    adversary: Against = None,
     schemes: Annotated[
         str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")
     ] = None,

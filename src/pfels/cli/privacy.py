@@ -39,7 +39,9 @@ def command(
     target_epsilon: Annotated[
         float | None, typer.Option(help="A budget for the whole training: gives the noise multiplier that meets it.")
     ] = None,
-    adversary: Annotated[Adversary, typer.Option(help="Against whom --target-epsilon must hold.")] = Adversary.SERVER,
+    adversary: Annotated[
+        Adversary | None, typer.Option(help="Against whom --target-epsilon must hold; the server by default.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say what a training costs in privacy, and against whom: a figure never stands without its adversary and δ.
@@ -57,6 +59,9 @@ def command(
 
         pfels privacy --target-epsilon 2 --adversary outsider --rounds 300 --sampling poisson
     """
+    if adversary is not None and target_epsilon is None:
+        raise InputError("--adversary: says against whom --target-epsilon must hold; give both")
+    adversary = adversary or Adversary.SERVER
     if preset is not None:
         given = {"--devices": devices, "--cohort": cohort, "--delta": delta, "--rounds": rounds,
                  "--sampling": sampling, "--noise-multiplier": noise_multiplier,
@@ -159,5 +164,6 @@ def _show(report: Mapping[str, Any], title: str, *more: str, json: bool) -> None
         epsilon = figure.get("display") or number(figure["epsilon"], ".4g")
         valid = "no" if not figure["valid"] else "in its range" if key == "claimed" else "yes"
         rows.append((name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], valid))
-        notes.append(f"{name}: {figure['why']}.")
+        often = figure.get("participations")
+        notes.append(f"{name}: {figure['why']}." + (f" At worst it took part {often} times." if often is not None else ""))
     print_table(("figure", "ε", "δ", "adversary", "neighbours", "valid"), rows, title=title, notes=[*notes, *more])

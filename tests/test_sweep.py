@@ -99,7 +99,11 @@ def test_a_row_shows_mean_spread_and_the_worst_privacy():
 
 def test_an_interrupted_sweep_saves_every_run_and_goes_on_from_there(tmp_path: Path):
     """Ctrl-C of a real sweep of two processes; the same command then finishes it, as if nothing had happened."""
-    options = [word for key, value in (SMALL | {"rounds": 300}).items() for word in ("-s", f"{key}={value}")]
+    options = [
+        word
+        for key, value in (SMALL | {"rounds": 300, "run.eval_every": 100}).items()
+        for word in ("-s", f"{key}={value}")
+    ]
     command = [sys.executable, "-m", "pfels", "sweep", "demo", "-g", "scheme=pfels,wfl-p", *options, "--jobs", "2"]
     process = subprocess.Popen(
         [*command, "--out", str(tmp_path / "cut")], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL

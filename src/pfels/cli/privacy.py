@@ -165,5 +165,7 @@ def _show(report: Mapping[str, Any], title: str, *more: str, json: bool) -> None
         valid = "no" if not figure["valid"] else "in its range" if key == "claimed" else "yes"
         rows.append((name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], valid))
         often = figure.get("participations")
-        notes.append(f"{name}: {figure['why']}." + (f" At worst it took part {often} times." if often is not None else ""))
+        notes.append(
+            f"{name}: {figure['why']}." + (f" At worst it took part {often} times." if often is not None else "")
+        )
     print_table(("figure", "ε", "δ", "adversary", "neighbours", "valid"), rows, title=title, notes=[*notes, *more])

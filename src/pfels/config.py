@@ -1,10 +1,9 @@
 """The one validated, frozen description of an experiment."""
 
 import hashlib
-import itertools
 import json
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,15 +11,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pfels.errors import InputError
-from pfels.schemes import POISSON_ONLY, SCHEMES
+from pfels.schemes import SCHEMES
 from pfels.wording import explain, nearest, to_toml, unknown_key
 
 Positive = Annotated[float, Field(ge=1e-20, le=1e20, allow_inf_nan=False)]  # squares and products stay floats
 Decibels = Annotated[float, Field(ge=-300, le=300)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
-BUDGET_KEYS = frozenset({"privacy.total_epsilon", "privacy.adversary"})
-PLUS_KEYS = BUDGET_KEYS | {"channel.silent_below", "compression.kind", "compression.error_feedback"}  # pfels-plus' own
 
 
 class _Table(BaseModel):
@@ -215,7 +212,7 @@ def load_config(preset_or_path: str | Path = "demo", overrides: Mapping[str, Any
     """
     tree = _read(preset_or_path)
     pairs = overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides)
-    for key, value in itertools.chain.from_iterable(itertools.starmap(_leaves, pairs)):
+    for key, value in leaves(pairs):
         table, _, leaf = key.rpartition(".")
         at = tree.setdefault(table, {}) if table else tree
         if not isinstance(at, dict):
@@ -224,26 +221,13 @@ def load_config(preset_or_path: str | Path = "demo", overrides: Mapping[str, Any
     return validate(tree)
 
 
-def require_known(overrides: Mapping[str, Any], scheme: str) -> None:
-    """An InputError where somebody asks of a scheme what it would not do; what a file says may be for another one."""
-    for key, value in overrides.items():
-        if key in BUDGET_KEYS and scheme != "pfels-plus":
-            raise InputError(f"{key}: only pfels-plus keeps to it; for others, compare and plan have --total-epsilon")
-        if key == "cohort.sampling" and scheme in POISSON_ONLY and value != "poisson":
-            raise InputError(f"cohort.sampling: {scheme} always draws Poisson cohorts; leave it out")
-
-
-def for_scheme(overrides: Mapping[str, Any], scheme: str) -> dict[str, Any]:
-    """Of settings that are meant for several schemes side by side, those that this one knows."""
-    foreign = {"cohort.sampling"} if scheme in POISSON_ONLY else PLUS_KEYS
-    leaves = itertools.chain.from_iterable(itertools.starmap(_leaves, overrides.items()))
-    return {key: value for key, value in leaves if key not in foreign}
-
-
-def _leaves(key: str, value: Any) -> list[tuple[str, Any]]:
-    if "." in key or not isinstance(value, Mapping):
-        return [(key, value)]
-    return [(f"{key}.{leaf}", below) for leaf, below in value.items()]
+def leaves(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Settings key by key, where some of them may be whole tables."""
+    for key, value in pairs:
+        if "." in key or not isinstance(value, Mapping):
+            yield key, value
+        else:
+            yield from ((f"{key}.{leaf}", below) for leaf, below in value.items())
 
 
 def require_config(config: object) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pfels.comparison import aggregate
-from pfels.config import NEUTRAL_KEYS, PLUS_KEYS, Config
+from pfels.config import NEUTRAL_KEYS, Config
+from pfels.own_keys import PLUS_KEYS
 from pfels.schemes import CLAIMING, POISSON_ONLY, SCHEMES
 from pfels.stored import Reals, StoredRun
 

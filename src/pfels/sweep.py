@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pfels.assembly import build
-from pfels.config import NEUTRAL_KEYS, Config, for_scheme, load_config, require_known
+from pfels.config import NEUTRAL_KEYS, Config, load_config
 from pfels.errors import InputError, RunError
 from pfels.experiment import run
 from pfels.linking import link_system
 from pfels.naming import point_name
+from pfels.own_keys import for_scheme, require_known
 from pfels.processes import Report, side_by_side
 from pfels.ranks import launched
 from pfels.schemes import load_scheme

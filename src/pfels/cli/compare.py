@@ -25,7 +25,8 @@ from pfels.cli.common import (
     stem,
 )
 from pfels.cli.tables import COMPARE_COLUMNS, budget_notes, compare_notes, compare_rows
-from pfels.config import for_scheme, load_config
+from pfels.config import load_config
+from pfels.own_keys import for_scheme
 from pfels.schemes import SCHEMES
 
 

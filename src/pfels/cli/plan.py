@@ -62,7 +62,8 @@ def command(
 
         pfels plan demo --smoothness 0.5 --gradient-variance 0.1
     """
-    from pfels.config import for_scheme, load_config
+    from pfels.config import load_config
+    from pfels.own_keys import for_scheme
     from pfels.schemes import SCHEMES
 
     names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")

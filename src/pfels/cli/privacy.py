@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from pfels.cli.common import Json, Set, number, overrides, print_json, print_table, say
-from pfels.config import Config, load_config, presets, require_known
+from pfels.config import Config, load_config, presets
 from pfels.errors import InputError
+from pfels.own_keys import require_known
 from pfels.privacy import Adversary, Loss, Sampling
 
 ROWS = {"claimed": "claimed, a round", "exact_per_round": "exact, a round", "server": "server", "outsider": "outsider"}

@@ -9,7 +9,8 @@ import typer
 
 from pfels.cli.common import Json, Out, Preset, Set, overrides, print_json, print_table, progress, say, stem
 from pfels.cli.tables import privacy_lines, run_rows
-from pfels.config import load_config, require_known
+from pfels.config import load_config
+from pfels.own_keys import require_known
 
 
 def command(

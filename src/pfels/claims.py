@@ -37,7 +37,7 @@ class Bench:
         """The standard error of the difference of two means; one seed tells nothing of it."""
         if self.seeds == 1:
             return None
-        return math.hypot(one["std"] or 0.0, other["std"] or 0.0) / math.sqrt(self.seeds)
+        return math.hypot(one["std"], other["std"]) / math.sqrt(self.seeds)
 
 
 def _best(spreads: Iterable[Spread]) -> Spread:

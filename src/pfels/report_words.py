@@ -1,4 +1,4 @@
-"""Figures of a report as text."""
+"""Figures as text, in tables and reports alike."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -54,4 +54,6 @@ def outsider_epsilon(privacy: Mapping[str, Any]) -> str:
 
 def claimed_epsilon(claim: Mapping[str, Any] | None) -> str:
     """The paper's ε for a round, with a star where its proof does not cover it."""
-    return NONE if claim is None or claim["epsilon"] is None else f"{claim['epsilon']:g}{'' if claim['valid'] else '*'}"
+    return (
+        NONE if claim is None or claim["epsilon"] is None else f"{claim['epsilon']:.4g}{'' if claim['valid'] else '*'}"
+    )

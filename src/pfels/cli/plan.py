@@ -20,7 +20,8 @@ from pfels.cli.common import (
     split_list,
     stem,
 )
-from pfels.cli.tables import airtime, budget_notes, claimed_epsilon, epsilon
+from pfels.cli.tables import budget_notes
+from pfels.report_words import claimed_epsilon, epsilon, seconds
 
 
 def command(
@@ -88,7 +89,9 @@ def command(
     )
     columns = [_column(row) for row in planned["schemes"].values()]
     rows = [(label, *[column[label] for column in columns]) for label in columns[0]]
-    print_table(("", *names), rows, title=title, notes=[*budget_notes(budget), *_notes(planned), *_theory(planned)])
+    print_table(
+        ("", *names), rows, title=title, notes=[*budget_notes(budget), *_notes(planned), *_theory(planned["theory"])]
+    )
 
 
 def _column(row: Mapping[str, Any]) -> dict[str, str]:
@@ -107,8 +110,8 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
         "energy, a round": number(row["energy_per_round"], ".2e"),
         "subcarriers": f"{row['subcarriers']:,}",
         "subcarriers, a round": f"{row['subcarriers_per_round']:,.0f}",
-        "airtime": airtime(row["airtime_s"]),
-        "ε claimed, a round": claimed_epsilon(privacy),
+        "airtime": seconds(row["airtime_s"]),
+        "ε claimed, a round": claimed_epsilon(privacy["claimed"]),
         "ε exact, a round": _epsilon(privacy["exact_per_round"]),
         "ε server": epsilon(privacy["server"]),
         "ε outsider": epsilon(privacy["outsider"]),
@@ -142,8 +145,7 @@ def _notes(planned: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _theory(planned: Mapping[str, Any]) -> list[str]:
-    theory = planned["theory"]
+def _theory(theory: Mapping[str, Any]) -> list[str]:
     assumed = theory["assumed"]
     covered = "within" if theory["learning_rate_covered"] else "above"
     lines = [

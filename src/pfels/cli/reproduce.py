@@ -24,9 +24,10 @@ from pfels.cli.common import (
     seed_list,
     split_list,
 )
-from pfels.cli.tables import airtime, claim_note, claimed_epsilon, epsilon, scientific, spread
+from pfels.cli.tables import claim_note, scientific, spread
 from pfels.errors import InputError
 from pfels.paper import TARGETS, check
+from pfels.report_words import claimed_epsilon, epsilon, seconds
 
 
 def command(
@@ -130,7 +131,7 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
     paper, off, share = row["paper"], row["difference"], row["to_wfl_p"]
     known = row["accuracy"] is not None
     cells = {
-        "ε claimed, a round": claimed_epsilon(row["privacy"]),
+        "ε claimed, a round": claimed_epsilon(row["privacy"]["claimed"]),
         "accuracy": spread(row["accuracy"], ".4f"),
         "  the paper's": f"{paper['accuracy']:.4f}",
         "  difference": number(off["accuracy"], "+.4f"),
@@ -141,7 +142,7 @@ def _column(row: Mapping[str, Any]) -> dict[str, str]:
         "  difference ": number(off["energy"], "+.1%"),
         "energy to WFL-P's": f"{share['energy']:.3f}",
         "  the paper's   ": f"{share['paper_energy']:.3f}",
-        "airtime": airtime(row["airtime_s"]),
+        "airtime": seconds(row["airtime_s"]),
         "ε server": epsilon(row["privacy"]["server"]),
     }
     if known:
@@ -183,7 +184,7 @@ def _line(point: Mapping[str, Any]) -> dict[str, str]:
     if "privacy" in point:
         cells["ε server"] = epsilon(point["privacy"]["server"])
         if "ε" in cells:
-            cells["ε"] = claimed_epsilon(point["privacy"])
+            cells["ε"] = claimed_epsilon(point["privacy"]["claimed"])
     return cells
 
 

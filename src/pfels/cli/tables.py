@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pfels.cli.common import number
 from pfels.privacy import Adversary
+from pfels.report_words import claimed_epsilon, epsilon, seconds
 
 if TYPE_CHECKING:
     from pfels.footing import Footing
@@ -21,8 +22,8 @@ def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
             spread(row["accuracy"], ".3f"),
             f"{row['subcarriers']:,.0f}",
             scientific(row["energy"]),
-            airtime(row["airtime_s"]),
-            claimed_epsilon(row["privacy"]),
+            seconds(row["airtime_s"]),
+            claimed_epsilon(row["privacy"]["claimed"]),
             epsilon(row["privacy"]["server"]),
         )
         for name, row in table["schemes"].items()
@@ -56,7 +57,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[Sequence[str]]:
         ("parameters d", f"{summary['dimension']:,}"),
         ("subcarriers", f"{summary['subcarriers']:,}"),
         ("energy Σ‖x‖²", number(summary["energy"])),
-        ("airtime", airtime(summary["airtime_s"])),
+        ("airtime", seconds(summary["airtime_s"])),
         ("least noise multiplier", number(summary["privacy"]["noise_multiplier_min"])),
         ("seconds", number(summary["seconds"], ".1f")),
     ]
@@ -106,24 +107,6 @@ def spread(figure: Mapping[str, Any] | None, form: str) -> str:
     if figure is None or figure["std"] is None:
         return "–" if figure is None else number(figure["mean"], form)
     return f"{number(figure['mean'], form)}±{number(figure['std'], form)}"
-
-
-def airtime(seconds: float) -> str:
-    """A time on the air."""
-    return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds:.2g} s"
-
-
-def epsilon(figure: Mapping[str, Any] | None) -> str:
-    """The ε of a whole training in a narrow column; one above 100 says no more than that it is."""
-    if figure is None or figure["epsilon"] is None:
-        return "none"
-    return "> 100" if figure["epsilon"] > 100 else f"{figure['epsilon']:.2f}"
-
-
-def claimed_epsilon(privacy: Mapping[str, Any]) -> str:
-    """The paper's ε for a round, with a star where its proof does not cover it."""
-    claimed = privacy["claimed"]
-    return "–" if claimed is None else f"{claimed['epsilon']:.4g}{'' if claimed['valid'] else '*'}"
 
 
 def claim_note(claims: Sequence[Mapping[str, Any] | None], *, delta: float) -> list[str]:

@@ -17,6 +17,7 @@ import numpy as np
 from pfels import schemes, shapes
 from pfels.calibration import ration
 from pfels.channel import gain_exceeds, snr_at
+from pfels.cli.tables import spread
 from pfels.comparison import aggregate
 from pfels.config import Config, load_config
 from pfels.documents import write
@@ -188,12 +189,14 @@ def main() -> None:
     parser.add_argument("--total-epsilon", type=float, default=8.0)
     parser.add_argument("--learning-rate", type=float, default=0.05)
     parser.add_argument("--ratio", type=float, default=0.3)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/ablation"))
     asked = parser.parse_args()
     footing = Footing(asked.total_epsilon, Adversary.SERVER)
     common = {"training.learning_rate": asked.learning_rate, "compression.ratio": asked.ratio}
+    common |= {} if asked.rounds is None else {"rounds": asked.rounds}
     runs = []
     for label, settings in ROWS.items():
         for seed in asked.seeds.split(","):
@@ -208,7 +211,7 @@ def main() -> None:
         row = aggregate(s for point, s in zip(runs, summaries, strict=True) if point.settings["row"] == label)
         rows[label] = {key: row[key] for key in ("accuracy", "energy", "subcarriers", "privacy")}
         print(
-            f"{label:38} {row['accuracy']['mean']:.4f} ± {row['accuracy']['std']:.4f}"
+            f"{label:38} {spread(row['accuracy'], '.4f')}"
             f"  energy {row['energy']['mean']:.3g}  ε server {row['privacy']['server']['epsilon']:.3f}"
         )
     about = {"preset": asked.preset, "budget": footing.settings(), "common": common, "schemes": rows}

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pfels.cli.tables import spread
 from pfels.comparison import aggregate
 from pfels.config import load_config, parse_override
 from pfels.documents import write
@@ -96,7 +97,7 @@ def main() -> None:
         got = rows[scheme]
         spent = f"{got['energy']['mean']:.3g}" if got["energy"] else "–"
         print(
-            f"{scheme:12} accuracy {got['accuracy']['mean']:.4f} ± {got['accuracy']['std']:.4f}  energy {spent}  "
+            f"{scheme:12} accuracy {spread(got['accuracy'], '.4f')}  energy {spent}  "
             f"η {got['learning_rate']:g}  p {got['ratio']:g}  silent below {got['silent_below']:g}  "
             f"ε server {got['privacy']['server']['epsilon']}  ε outsider {got['privacy']['outsider']['epsilon']}",
             flush=True,

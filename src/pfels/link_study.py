@@ -17,7 +17,7 @@ from pfels.foresight import foresee
 from pfels.linking import link_system
 from pfels.paper import RATIOS, SCHEMES, Benchmark
 from pfels.planning import assumed_losses, budget, course_of
-from pfels.privacy_figures import exact_figure
+from pfels.privacy_figures import claimed_figure, exact_figure
 from pfels.spreads import spread
 from pfels.system import System
 from pfels.theory import BOUNDS, best_kept
@@ -126,14 +126,20 @@ class Air:
 
     @property
     def privacy(self) -> dict[str, Any]:
-        """The exact figure of the least noisy round, and the worst device's against the server over all rounds."""
-        system = self.system
+        """The paper's claim and the exact figure of the least noisy round, and the worst device's against the server
+        over all rounds."""
+        system, z = self.system, float(self.noise_multipliers.min())
+        claimed = None
+        if self.scheme != "wfl-p":
+            claimed = claimed_figure(
+                z, system.epsilon, delta=system.delta, devices=system.devices, cohort=system.cohort_size
+            )
         server = self.dealt.fading.server(self._all_multipliers, devices=system.devices).worst(delta=system.delta)
         exact = exact_figure(
-            float(self.noise_multipliers.min()), delta=system.delta, devices=system.devices, cohort=system.cohort_size,
+            z, delta=system.delta, devices=system.devices, cohort=system.cohort_size,
             sampling=system.sampling, cohort_dependent=True,
         )  # fmt: skip
-        return {"exact_per_round": exact, "server": server.as_dict()}
+        return {"claimed": claimed, "exact_per_round": exact, "server": server.as_dict()}
 
 
 def _summary(airs: Sequence[Air]) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""Every command and every target of `reproduce`, as a user would call it: in words and with --json."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TINY = ["-s", "rounds=4", "-s", "data.devices=30", "-s", "cohort.size=8", "-s", "model.hidden=8"]
+LINK = ["--seeds", "0,1", "-s", "rounds=20"]
+LAPTOP = ["--scale", "laptop", "--preset", "demo", "--learning-rates", "0.05", *TINY]
+TARGETS = ["table-cifar10", "table-femnist", "fig-compression", "fig-privacy", "fig-training", "fig-energy"]
+
+# What a reader must find in the words, and a key of the JSON.
+COMMANDS: dict[str, tuple[list[str], str, str]] = {
+    "run": (["run", "demo", *TINY], r"pfels on digits, 4 rounds, seed 0", "accuracy"),
+    "compare": (["compare", "demo", *TINY, "--schemes", "pfels,fedavg", "--seeds", "0"], r"pfels +0\.\d", "schemes"),
+    "sweep": (["sweep", "demo", *TINY, "-g", "compression.ratio=0.1,0.3"], r"demo: 2 points", "points"),
+    "plan": (["plan", "demo", *TINY], r"Convergence of PFELS \(Theorem 4\)", "schemes"),
+    "privacy": (["privacy", "demo", *TINY], r"server +[\d.]+ +0\.0333", "server"),
+    "privacy, numbers": (["privacy", "--noise-multiplier", "2"], r"outsider +[\d.]+ +0\.001", "outsider"),
+    "privacy, target": (["privacy", "--target-epsilon", "2"], r"noise multiplier z +[\d.]+", "noise_multiplier"),
+    "data list": (["data", "list"], r"digits +1,797", "sets"),
+    "data get": (["data", "get", "digits"], r"digits: nothing to", "source"),
+    "data check": (["data", "check", "digits"], r"digits: nothing to check", "good"),
+    **{f"{name}, link": (["reproduce", name, *LINK], rf"{name}, link: ", "claims") for name in TARGETS},
+    **{
+        f"{name}, laptop": (["reproduce", name, *LAPTOP, "--seeds", seeds], rf"{name}, laptop: ", "claims")
+        for name, seeds in zip(TARGETS, ["0", "0,1"] * 3, strict=True)
+    },
+}
+
+
+def call(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "80", "PFELS_DATA": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+        env=environment,
+    )  # fmt: skip
+
+
+def command(arguments: list[str], folder: Path) -> str:
+    """What the command prints; it must succeed, and tell nobody of anything that went wrong."""
+    done = call(["-m", "pfels", *arguments], folder)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_works_in_words_and_as_json(name: str, tmp_path: Path):
+    arguments, said, key = COMMANDS[name]
+    words = command(arguments, tmp_path)
+    assert re.search(said, words), words
+    assert max(map(len, words.splitlines())) <= 80, "every line fits a terminal of 80 columns"
+    document: dict[str, Any] = json.loads(command([*arguments, "--json"], tmp_path))
+    assert key in document
+
+
+def test_a_report_is_written_about_what_was_run(tmp_path: Path):
+    command(["run", "demo", *TINY, "--out", "runs/one"], tmp_path)
+    assert command(["report", "runs"], tmp_path).strip() == "runs/report.html"
+    document = json.loads(command(["report", "runs", "--json"], tmp_path))
+    assert (document["runs"], document["damaged"]) == (1, [])
+    assert "<h1" in (tmp_path / "runs" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("study", ["plus", "ablation"])
+def test_the_studies_of_the_docs_run_with_a_single_seed(study: str, tmp_path: Path):
+    grids = {
+        "plus": ["--learning-rates", "0.05", "--ratios", "0.3", "--silent-below", "0,0.02", "-s", "rounds=4"],
+        "ablation": ["--rounds", "4"],
+    }
+    done = call([str(ROOT / "docs" / "studies" / f"{study}.py"), "demo", "--seeds", "0", *grids[study]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"pfels-plus +accuracy 0\.\d{4}  " if study == "plus" else r"PFELS\+ \(all\) +0\.\d", done.stdout)

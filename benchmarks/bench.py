@@ -58,9 +58,9 @@ def _figures(times: Times, scale: float) -> dict[str, float]:
 
 def bench_stages(vgg: dict[str, Any] | None) -> dict[str, float]:
     """Seconds that rand-k takes in a round at VGG-11's size: index draw, 32 projections and superpositions, lift."""
-    from pfels.channel import phase_correction, superpose
     from pfels.seeding import Purpose, generator
-    from pfels.sparsify import kept_count, lift, project, rand_k
+    from pfels.uplink.channel import phase_correction, superpose
+    from pfels.uplink.compression import kept_count, lift, project, rand_k
 
     torch.set_num_threads(1)
     dimension, best = 9_750_922, float("inf")

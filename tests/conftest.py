@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pfels.config import Config, load_config
-from pfels.schemes import SCHEMES
+from pfels.config.load import load_config
+from pfels.config.tree import Config
+from pfels.schemes.registry import SCHEMES
 
 SMALL = {"rounds": 6, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 3}
 

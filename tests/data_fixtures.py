@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfels.data import catalog, cifar10
+from pfels.data import catalog
+from pfels.data.formats import cifar10
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("PFELS_SHARED", REPOSITORY.parent / "shared"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pfels.experiment import run
+from pfels.experiment.loop import run
 from tests.conftest import small
 
 MARKUP = "<script>document.title='broken'<!--&amp;"

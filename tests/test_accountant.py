@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfels.accountant import ServerLedger, exact_per_round, outsider_loss, price, server_loss
 from pfels.errors import InputError
-from pfels.gaussian import amplified, gaussian_delta, gaussian_epsilon, gaussian_mu, revealed_epsilon
-from pfels.outsider import MOST_LEVELS, fixed_size_epsilon, levels, poisson_epsilon
-from pfels.privacy import Adversary, Neighbours, RoundEvent, Sampling
-from pfels.privacy_figures import figures
+from pfels.privacy.accountant import ServerLedger, exact_per_round, outsider_loss, price, server_loss
+from pfels.privacy.events import Adversary, Neighbours, RoundEvent, Sampling
+from pfels.privacy.figures import figures
+from pfels.privacy.gaussian import amplified, gaussian_delta, gaussian_epsilon, gaussian_mu, revealed_epsilon
+from pfels.privacy.outsider import MOST_LEVELS, fixed_size_epsilon, levels, poisson_epsilon
 
 FIXED, POISSON = Sampling.WITHOUT_REPLACEMENT, Sampling.POISSON
 PAPER = {"devices": 1000, "cohort": 32}
@@ -332,7 +332,7 @@ def test_uneven_noise_is_an_upper_bound_that_costs_little_more_than_exactly(samp
     uneven = {2 + 0.5 * i / 17: 20 for i in range(18)}
     rounded = outsider(uneven, sampling)
     assert outsider({2.5: 360}, sampling) < rounded < outsider({2.0: 360}, sampling)
-    monkeypatch.setattr("pfels.outsider.MOST_LEVELS", 18)
+    monkeypatch.setattr("pfels.privacy.outsider.MOST_LEVELS", 18)
     exact = outsider(uneven, sampling)
     assert exact <= rounded <= 1.04 * exact
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfels.accountant import outsider_loss, server_loss
-from pfels.calibration import LEAST, calibrate
 from pfels.errors import InputError
-from pfels.privacy import Adversary, Sampling
+from pfels.privacy.accountant import outsider_loss, server_loss
+from pfels.privacy.calibration import LEAST, calibrate
+from pfels.privacy.events import Adversary, Sampling
 
 PAPER = {"devices": 1000, "cohort": 32}
 

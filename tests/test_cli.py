@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pfels import load_config, run
+from pfels.config.load import load_config
+from pfels.experiment.loop import run
 from tests.conftest import SMALL
 
 FAST = [word for key, value in SMALL.items() for word in ("-s", f"{key}={value}")]

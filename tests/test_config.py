@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfels.config import Config, differing_keys, load_config, parse_value, presets, validate
+from pfels.config.load import differing_keys, load_config, parse_value, presets, validate
+from pfels.config.tree import Config
 from pfels.errors import InputError
 
 

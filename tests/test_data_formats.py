@@ -15,11 +15,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfels import datasets
-from pfels.data import cifar10, idx, json_stream, leaf, npz, packed
-from pfels.data.json_stream import JsonStream
+from pfels.data import datasets
+from pfels.data.formats import cifar10, idx, json_stream, leaf, npz, packed
+from pfels.data.formats.json_stream import JsonStream
+from pfels.data.partition import split
 from pfels.errors import InputError
-from pfels.partition import split
 from pfels.seeding import Purpose, generator
 from tests.data_fixtures import (
     LEAF_SAMPLE,

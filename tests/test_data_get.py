@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfels import datasets
-from pfels.data import cache, hub, install
+from pfels.data import cache, datasets, hub, install
 from pfels.errors import InputError, RunError
 from tests.data_fixtures import (
     REPOSITORY,
@@ -177,7 +176,7 @@ def test_a_tarball_that_is_not_the_pinned_one_is_never_unpacked(home: Path, tmp_
 
 
 def test_an_archive_cannot_write_outside_its_folder(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from pfels.data import cifar10
+    from pfels.data.formats import cifar10
     from tests.data_fixtures import integrity
 
     evil = tar_of({"../../../../evil": b"x"})

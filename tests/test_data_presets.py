@@ -2,7 +2,7 @@
 
 import pytest
 
-from pfels.config import load_config
+from pfels.config.load import load_config
 
 PAPER = {
     "cifar10": {

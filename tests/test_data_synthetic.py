@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from pfels.data.synthetic import CLASSES, FEATURES, SyntheticFederation
 from pfels.errors import InputError
-from pfels.experiment import run
-from pfels.synthetic import CLASSES, FEATURES, SyntheticFederation
+from pfels.experiment.loop import run
 from tests.conftest import small
 
 

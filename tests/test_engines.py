@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pfels.datasets import Examples
-from pfels.engines import chunks, gram, resolve
-from pfels.layers import Scratch
-from pfels.models import build
-from pfels.partition import Shard
+from pfels.data.examples import Examples
+from pfels.data.partition import Shard
+from pfels.runtime.memory import Scratch
+from pfels.runtime.threads import Crew, one_thread_each
 from pfels.seeding import Purpose, generator
-from pfels.training import LocalTraining, evaluate
-from pfels.workers import Crew, one_thread_each
+from pfels.training import gram
+from pfels.training.local import LocalTraining, chunks, evaluate, resolve
+from pfels.training.networks import build
 
 SHAPES = {"mlp": (1, 6, 6), "cnn": (1, 12, 12), "vgg11": (3, 32, 32), "resnet18": (1, 28, 28)}
 
@@ -115,7 +115,7 @@ def test_engines_agree(name, case):
 
 @pytest.mark.parametrize("name", ["vgg11", "resnet18"])
 def test_engines_agree_on_deep_networks(name, monkeypatch):
-    monkeypatch.setattr("pfels.engines.CHUNK_PARAMETERS", 2 * 12_000_000)  # two devices at a time
+    monkeypatch.setattr("pfels.training.local.CHUNK_PARAMETERS", 2 * 12_000_000)  # two devices at a time
     one, losses = played(training(name, "batched", counts=(2,)), [0, 1])
     two, other_losses = played(training(name, "threaded", counts=(2,)), [0, 1])
     assert (one - two).norm() <= 1e-3 * two.norm()
@@ -126,7 +126,7 @@ def test_engines_agree_on_deep_networks(name, monkeypatch):
 @pytest.mark.parametrize("engine", ["batched", "threaded"])
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
 def test_the_number_of_workers_changes_no_bit(name, engine, case, monkeypatch):
-    monkeypatch.setattr("pfels.engines.CHUNK_PARAMETERS", 10_000)
+    monkeypatch.setattr("pfels.training.local.CHUNK_PARAMETERS", 10_000)
     devices = list(range(0, 33, 3))
     alone, losses = played(training(name, engine, workers=1, **CASES[case]), devices)
     for workers in (2, 3):

@@ -2,11 +2,12 @@
 
 import pytest
 
-from pfels.assembly import build
-from pfels.comparison import compare
-from pfels.footing import Footing, on_footing
-from pfels.planning import plan
-from pfels.privacy import Adversary
+from pfels.experiment.setup import build
+from pfels.privacy.calibration import Footing
+from pfels.privacy.events import Adversary
+from pfels.studies.budget import on_footing
+from pfels.studies.compare import compare
+from pfels.studies.plan import plan
 from tests.conftest import SMALL, small
 
 PRIVATE = ["pfels", "wfl-pdp", "dp-fedavg", "pfels-plus"]

@@ -5,10 +5,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pfels.errors import InputError
-from pfels.layers import Scratch, Tape, cross_entropy
-from pfels.models import Network, build
+from pfels.runtime.memory import Scratch
+from pfels.runtime.threads import one_thread_each
 from pfels.seeding import Purpose, generator
-from pfels.workers import one_thread_each
+from pfels.training.layers import Tape, cross_entropy
+from pfels.training.networks import Network, build
 
 SIZES = [
     ("mlp", (1, 28, 28), 10, 50_890),

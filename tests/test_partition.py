@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pfels.datasets import Dataset, Examples, load
+from pfels.data.datasets import load
+from pfels.data.examples import Dataset, Examples
+from pfels.data.partition import split
 from pfels.errors import InputError
-from pfels.partition import split
 from pfels.seeding import Purpose, generator
 
 

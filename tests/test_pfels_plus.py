@@ -10,19 +10,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pfels import experiment
-from pfels.assembly import build
-from pfels.calibration import ration
-from pfels.config import load_config
+from pfels.config.load import load_config
 from pfels.errors import InputError
-from pfels.link import Tally
-from pfels.linking import link_system
-from pfels.power import serving_level
-from pfels.rehearsal import rehearse
-from pfels.rounds import play as play_round
-from pfels.schemes import load_scheme, pfels_plus
+from pfels.experiment import loop
+from pfels.experiment.forecast import rehearse
+from pfels.experiment.link import link_system
+from pfels.experiment.setup import build
+from pfels.privacy.calibration import ration
+from pfels.schemes import pfels_plus
+from pfels.schemes.plan import Tally
+from pfels.schemes.registry import load_scheme
+from pfels.schemes.round import play as play_round
 from pfels.seeding import Purpose, generator
-from pfels.sparsify import public_top_k
+from pfels.uplink.compression import public_top_k
+from pfels.uplink.power import serving_level
 from tests.conftest import small
 from tests.test_store import contents, stop_after
 
@@ -121,12 +122,12 @@ def test_the_outsiders_figure_never_exceeds_the_budget(epsilon: float):
 @pytest.mark.parametrize("changes", [{}, OUTSIDER, {"compression__error_feedback": True}, {"server__momentum": 0.5}])
 def test_a_run_stopped_early_or_resumed_stays_within_the_budget_and_keeps_its_bytes(tmp_path: Path, changes):
     config = plus(**changes, rounds=10)
-    whole = experiment.run(config, tmp_path / "whole")
+    whole = loop.run(config, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        experiment.run(config, tmp_path / "cut", progress=stop_after(4))
+        loop.run(config, tmp_path / "cut", progress=stop_after(4))
     last = (tmp_path / "cut" / "rounds.jsonl").read_text().splitlines()[-1]
     early = json.loads(last)["privacy"]["server"]["epsilon"]
-    experiment.run(config, tmp_path / "cut", resume=True)
+    loop.run(config, tmp_path / "cut", resume=True)
     assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
     figures = whole.summary["privacy"]
     assert early <= figures["server"]["epsilon"]
@@ -166,9 +167,9 @@ def test_nobody_sends_more_often_than_the_ration():
 
 def test_a_device_may_remember_its_draws_and_stays_within_the_budget_against_an_outsider():
     """What a ration or error feedback makes of earlier draws costs nothing: the coins stay fresh."""
-    spent = experiment.run(plus(compression__error_feedback=True, privacy__adversary="outsider")).summary["privacy"]
+    spent = loop.run(plus(compression__error_feedback=True, privacy__adversary="outsider")).summary["privacy"]
     assert 0 < spent["outsider"]["epsilon"] <= 16.0
-    rationed = experiment.run(plus(compression__error_feedback=True)).summary["privacy"]
+    rationed = loop.run(plus(compression__error_feedback=True)).summary["privacy"]
     assert 0 < rationed["outsider"]["epsilon"] < rationed["server"]["epsilon"] <= 16.0
 
 
@@ -237,7 +238,7 @@ def test_what_devices_hold_back_does_not_pile_up():
 
 
 def test_what_a_device_held_back_is_kept_until_it_is_drawn_again(tmp_path: Path):
-    result = experiment.run(plus(compression__error_feedback=True, rounds=4, run__checkpoint_every=1), tmp_path / "run")
+    result = loop.run(plus(compression__error_feedback=True, rounds=4, run__checkpoint_every=1), tmp_path / "run")
     drawn = sorted({device for record in result.records for device in record["cohort"]})
     assert len(drawn) > max(len(record["cohort"]) for record in result.records)
     assert load_file(tmp_path / "run" / "checkpoint.safetensors")["memory.ids"].tolist() == drawn
@@ -300,14 +301,14 @@ def test_a_mask_from_the_model_depends_on_public_things_alone():
     moved[100 : 100 + e.system.kept // 2] = -1e-3
     chosen = e.scheme.indices(e.system, e.system.start + moved, 3)
     assert set(range(100, 100 + e.system.kept // 2)) <= set(chosen.tolist()), "it counts how far the model has come"
-    experiment.run(plus(compression__kind="public-top-k"))
+    loop.run(plus(compression__kind="public-top-k"))
 
 
 def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
     """Without momentum a rate of ½ takes half the step; with momentum v ← 0.9v + Δ̂."""
-    full = experiment.run(small(scheme=scheme, rounds=1)).parameters
+    full = loop.run(small(scheme=scheme, rounds=1)).parameters
     start = build(small(scheme=scheme)).network.initial(generator(0, Purpose.MODEL))
-    half = experiment.run(small(scheme=scheme, rounds=1, server__learning_rate=0.5)).parameters
+    half = loop.run(small(scheme=scheme, rounds=1, server__learning_rate=0.5)).parameters
     assert torch.allclose(half - start, (full - start) / 2, atol=1e-6)
     e = build(small(scheme=scheme, rounds=2))
     steps, theta, velocity = [], start, torch.zeros_like(start)
@@ -315,7 +316,7 @@ def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
         steps.append(play_round(e.scheme, e.system, e.scheme.prepare(e.system, t), theta, Tally()))
         velocity = 0.9 * velocity + steps[-1]
         theta = theta + velocity
-    heavy = experiment.run(small(scheme=scheme, rounds=2, server__momentum=0.9)).parameters
+    heavy = loop.run(small(scheme=scheme, rounds=2, server__momentum=0.9)).parameters
     assert torch.allclose(heavy, theta, atol=1e-6)
 
 

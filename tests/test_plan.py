@@ -12,17 +12,20 @@ import numpy as np
 import pytest
 
 import pfels as package
-from pfels import datasets, experiment, shapes
-from pfels.config import Config, load_config
-from pfels.footing import Footing
-from pfels.foresight import Draws, Outlook, SharedDraws, foresee
-from pfels.ledger import Ledger
-from pfels.link import Tally
-from pfels.linking import link_system
-from pfels.planning import assumed_losses, plan
-from pfels.privacy import Adversary
-from pfels.schemes import SCHEMES, load_scheme
-from pfels.theory import Losses, learning_rate_limit
+from pfels.config.load import load_config
+from pfels.config.tree import Config
+from pfels.data import datasets
+from pfels.experiment import link as experiment_link
+from pfels.experiment import loop
+from pfels.experiment.forecast import Draws, Outlook, SharedDraws, foresee
+from pfels.experiment.ledger import Ledger
+from pfels.experiment.link import link_system
+from pfels.privacy.calibration import Footing
+from pfels.privacy.events import Adversary
+from pfels.schemes.plan import Tally
+from pfels.schemes.registry import SCHEMES, load_scheme
+from pfels.studies.plan import assumed_losses, plan
+from pfels.studies.theory import Losses, learning_rate_limit
 from tests.conftest import small
 
 PAPER = {
@@ -45,7 +48,7 @@ def test_a_plan_has_the_promised_fields():
 @pytest.mark.parametrize("sampling", ["without-replacement", "poisson"])
 def test_a_plan_foretells_what_the_run_ends_with(scheme: str, sampling: str):
     config = small(scheme=scheme, cohort__sampling=sampling)
-    planned, ran = plan(config)["schemes"][scheme], experiment.run(config)
+    planned, ran = plan(config)["schemes"][scheme], loop.run(config)
     assert planned["subcarriers"] == ran.summary["subcarriers"]
     assert planned["airtime_s"] == ran.summary["airtime_s"]
     assert planned["privacy_limited_rounds"] == ran.summary["privacy_limited_rounds"]
@@ -144,14 +147,14 @@ def test_what_is_assumed_of_the_losses_is_the_worst_that_clipping_allows():
 
 def test_the_known_shapes_are_those_of_the_data_at_hand():
     loaded = datasets.load("digits")
-    assert shapes.example(small()) == (loaded.shape, loaded.classes)
+    assert experiment_link.example(small()) == (loaded.shape, loaded.classes)
 
 
 def test_a_user_s_own_data_are_read_for_their_shape(tmp_path: Any):
     x, y = np.zeros((6, 5), np.float32), np.arange(6) % 3
     np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     config: Config = small(data__name="file", data__path=str(tmp_path / "own.npz"), data__devices=8)
-    assert shapes.dimension(config) == 5 * 8 + 8 + 8 * 3 + 3
+    assert experiment_link.dimension(config) == 5 * 8 + 8 + 8 * 3 + 3
 
 
 def test_a_plan_does_not_depend_on_which_schemes_are_asked_for():
@@ -160,7 +163,8 @@ def test_a_plan_does_not_depend_on_which_schemes_are_asked_for():
 
 def test_a_plan_does_not_wait_for_pytorch():
     program = (
-        "import sys; from pfels.config import load_config; from pfels.planning import plan; import pfels.reproduce; "
+        "import sys; import pfels.paper.reproduce; from pfels.config.load import load_config; "
+        "from pfels.studies.plan import plan; "
         "plan(load_config('demo', {'rounds': 3})); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfels import privacy
-from pfels.accountant import exact_per_round
 from pfels.errors import InputError
-from pfels.privacy import Adversary, Loss, Neighbours, RoundEvent, Sampling
-from pfels.privacy_figures import claimed_figure, exact_figure
+from pfels.privacy import claim as privacy_claim
+from pfels.privacy import events
+from pfels.privacy.accountant import exact_per_round
+from pfels.privacy.events import Adversary, Loss, Neighbours, RoundEvent, Sampling
+from pfels.privacy.figures import claimed_figure, exact_figure
 
 PAPER = {"delta": 1e-3, "devices": 1000, "cohort": 32}
 # Claimed ε, noise multiplier, exact ε to the digits printed in docs/privacy.md.
@@ -44,16 +45,16 @@ def event(**changes: object) -> RoundEvent:
 
 @pytest.mark.parametrize(("claimed", "multiplier", "exact"), TABLE)
 def test_the_claim_and_the_exact_figure_are_those_of_the_table(claimed: float, multiplier: str, exact: str):
-    z = privacy.claimed_noise_multiplier(epsilon=claimed, **PAPER)
+    z = privacy_claim.claimed_noise_multiplier(epsilon=claimed, **PAPER)
     assert as_printed(z, multiplier) == multiplier
     assert as_printed(exact_per_round(noise_multiplier=z, **PAPER), exact) == exact
 
 
 def test_no_claim_of_the_papers_experiments_is_valid():
-    assert privacy.claim_valid_below(devices=1000, cohort=32) == 0.064
+    assert privacy_claim.claim_valid_below(devices=1000, cohort=32) == 0.064
     for epsilon, valid in [(0.05, True), (0.0639, True), (0.064, False), (0.1, False), (1.5, False), (10.0, False)]:
-        assert privacy.claim_is_valid(epsilon=epsilon, **PAPER) is valid
-    assert not privacy.claim_is_valid(epsilon=0.01, delta=0.032, devices=1000, cohort=32)  # δ₀ = 1
+        assert privacy_claim.claim_is_valid(epsilon=epsilon, **PAPER) is valid
+    assert not privacy_claim.claim_is_valid(epsilon=0.01, delta=0.032, devices=1000, cohort=32)  # δ₀ = 1
 
 
 cohorts = st.tuples(st.integers(1, 2000), st.floats(0.001, 1)).map(lambda t: (t[0], max(1, int(t[0] * t[1]))))
@@ -65,16 +66,16 @@ def test_within_its_range_the_paper_claims_no_less_than_is_lost(sizes, share: fl
     """Where the theorem holds it is an upper bound on the exact figure with the same sensitivity and amplification."""
     devices, cohort = sizes
     delta = delta_share * cohort / devices
-    epsilon = share * privacy.claim_valid_below(devices=devices, cohort=cohort)
+    epsilon = share * privacy_claim.claim_valid_below(devices=devices, cohort=cohort)
     at = {"delta": delta, "devices": devices, "cohort": cohort}
-    assert privacy.claim_is_valid(epsilon=epsilon, **at)
-    z = privacy.claimed_noise_multiplier(epsilon=epsilon, **at)
+    assert privacy_claim.claim_is_valid(epsilon=epsilon, **at)
+    z = privacy_claim.claimed_noise_multiplier(epsilon=epsilon, **at)
     assert exact_per_round(noise_multiplier=z, **at) <= epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 1.5, 2.0])
 def test_beyond_its_range_the_paper_claims_less_than_is_lost(epsilon: float):
-    z = privacy.claimed_noise_multiplier(epsilon=epsilon, **PAPER)
+    z = privacy_claim.claimed_noise_multiplier(epsilon=epsilon, **PAPER)
     assert exact_per_round(noise_multiplier=z, **PAPER) > 10 * epsilon
 
 
@@ -82,16 +83,16 @@ def test_beyond_its_range_the_paper_claims_less_than_is_lost(epsilon: float):
 def test_claimed_epsilon_noise_multiplier_and_beta_are_one_thing(sizes, epsilon: float, bound: float, noise_std: float):
     devices, cohort = sizes
     at = {"delta": 0.1 * cohort / devices, "devices": devices, "cohort": cohort}
-    z = privacy.claimed_noise_multiplier(epsilon=epsilon, **at)
-    assert math.isclose(privacy.claimed_epsilon(noise_multiplier=z, **at), epsilon)
-    beta = epsilon / privacy.c2(bound=bound, noise_std=noise_std, **at)  # eq. (20)
-    assert math.isclose(privacy.noise_multiplier_at(beta=beta, bound=bound, noise_std=noise_std), z)
-    assert math.isclose(privacy.beta_at(noise_multiplier=z, bound=bound, noise_std=noise_std), beta)
+    z = privacy_claim.claimed_noise_multiplier(epsilon=epsilon, **at)
+    assert math.isclose(privacy_claim.claimed_epsilon(noise_multiplier=z, **at), epsilon)
+    beta = epsilon / privacy_claim.c2(bound=bound, noise_std=noise_std, **at)  # eq. (20)
+    assert math.isclose(events.noise_multiplier_at(beta=beta, bound=bound, noise_std=noise_std), z)
+    assert math.isclose(events.beta_at(noise_multiplier=z, bound=bound, noise_std=noise_std), beta)
 
 
 def test_c2_is_the_papers_formula():
     printed = 2 * math.sqrt(2) * 0.25 * 32 * math.sqrt(math.log(1.25 * 32 / (1000 * 1e-3))) / (1000 * 1.5)  # eq. (21)
-    assert math.isclose(privacy.c2(bound=0.25, noise_std=1.5, **PAPER), printed)
+    assert math.isclose(privacy_claim.c2(bound=0.25, noise_std=1.5, **PAPER), printed)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +114,14 @@ def test_c2_is_the_papers_formula():
 def test_wrong_numbers_are_named_in_one_line(changes: dict[str, float], message: str):
     arguments = {"epsilon": 1.0} | PAPER | changes
     with pytest.raises(InputError, match=message) as caught:
-        privacy.claimed_noise_multiplier(**arguments)
+        privacy_claim.claimed_noise_multiplier(**arguments)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("z", [0.0, -2.0, math.nan, math.inf])
 def test_a_noise_multiplier_is_positive_and_finite(z: float):
     with pytest.raises(InputError, match=r"noise_multiplier = .*: must be a number from"):
-        privacy.claimed_epsilon(noise_multiplier=z, **PAPER)
+        privacy_claim.claimed_epsilon(noise_multiplier=z, **PAPER)
 
 
 def test_an_event_cannot_be_changed():

@@ -6,18 +6,20 @@ import resource
 
 import pytest
 
-from pfels import experiment
-from pfels.accountant import price, server_loss
-from pfels.assembly import build
-from pfels.config import load_config
+from pfels.config.load import load_config
 from pfels.errors import InputError
-from pfels.footing import Footing, needed
-from pfels.ledger import Ledger
-from pfels.link import Tally
-from pfels.linking import link_system
-from pfels.privacy import Adversary, RoundEvent, Sampling, claimed_epsilon
-from pfels.rehearsal import rehearse
-from pfels.schemes import load_scheme
+from pfels.experiment import loop
+from pfels.experiment.forecast import rehearse
+from pfels.experiment.ledger import Ledger
+from pfels.experiment.link import link_system
+from pfels.experiment.setup import build
+from pfels.privacy.accountant import price, server_loss
+from pfels.privacy.calibration import Footing
+from pfels.privacy.claim import claimed_epsilon
+from pfels.privacy.events import Adversary, RoundEvent, Sampling
+from pfels.schemes.plan import Tally
+from pfels.schemes.registry import load_scheme
+from pfels.studies.budget import needed
 from tests.conftest import small
 
 NOTES = [  # claimed ε a round, noise multiplier, exact ε a round at N = 1000, r = 32, δ = 1/N
@@ -145,7 +147,7 @@ def events(records: list[dict]) -> list[RoundEvent]:
 
 @pytest.mark.parametrize("name", ["pfels", "wfl-p", "wfl-pdp"])
 def test_the_servers_figure_of_a_run_is_that_of_its_recorded_noise_multipliers(name: str):
-    result = experiment.run(small(scheme=name))
+    result = loop.run(small(scheme=name))
     server = result.summary["privacy"]["server"]
     again = price(events(result.records), adversary=Adversary.SERVER, delta=1 / 30)
     assert server["epsilon"] == pytest.approx(again.epsilon, rel=1e-12)
@@ -155,10 +157,10 @@ def test_the_servers_figure_of_a_run_is_that_of_its_recorded_noise_multipliers(n
 
 
 def test_every_record_carries_its_figures_with_adversary_and_delta(scheme: str):
-    for record in experiment.run(small(scheme=scheme)).records:
+    for record in loop.run(small(scheme=scheme)).records:
         for figure in filter(None, record["privacy"].values()):
             assert figure.keys() >= {"epsilon", "delta", "adversary", "neighbours", "valid"}
-    spent = [r["privacy"]["server"]["epsilon"] for r in experiment.run(small(scheme="pfels")).records]
+    spent = [r["privacy"]["server"]["epsilon"] for r in loop.run(small(scheme="pfels")).records]
     assert spent == sorted(spent)
 
 
@@ -171,13 +173,13 @@ def test_a_level_that_depends_on_the_cohort_gives_no_figure_against_an_outsider(
         ("fedavg", False),
         ("pfels-plus", True),
     ):
-        outsider = experiment.run(small(scheme=name)).summary["privacy"]["outsider"]
+        outsider = loop.run(small(scheme=name)).summary["privacy"]["outsider"]
         assert (outsider["epsilon"] is not None) is told
         assert told or outsider["reason"]
 
 
 def test_dp_fedavg_is_priced_with_what_the_server_sees_of_one_device():
-    result = experiment.run(small(scheme="dp-fedavg"))
+    result = loop.run(small(scheme="dp-fedavg"))
     z, times = result.records[0]["noise_multiplier"], result.summary["privacy"]["server"]["participations"]
     mu = math.sqrt(times * 8) / z
     ledger = rehearse(build(small(scheme="dp-fedavg"))).server
@@ -187,7 +189,7 @@ def test_dp_fedavg_is_priced_with_what_the_server_sees_of_one_device():
 def test_a_rehearsal_foretells_the_privacy_of_the_run(scheme: str):
     config = small(scheme=scheme)
     e = build(config)
-    assert rehearse(e).privacy(e.system) == experiment.run(config).summary["privacy"]
+    assert rehearse(e).privacy(e.system) == loop.run(config).summary["privacy"]
 
 
 def test_a_ledger_comes_back_from_its_checkpoint_as_it_went():

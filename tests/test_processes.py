@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pfels.errors import GuardError, RunError
-from pfels.processes import side_by_side
+from pfels.runtime.processes import side_by_side
 
 Tell = Callable[[int], None]
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pfels import experiment
-from pfels.config import load_config
-from pfels.ranks import Ranks, Start
-from pfels.store import RunDirectory
+from pfels.config.load import load_config
+from pfels.experiment import loop
+from pfels.experiment.directory import RunDirectory
+from pfels.runtime.distributed import Ranks, Start
 from tests.conftest import SMALL, small
 
 SETTINGS = {**SMALL, "rounds": 4, "cohort.size": 7, "run.workers": 1}
@@ -35,7 +35,7 @@ def command(settings: dict[str, object]) -> list[str]:
 
 def check_same(settings: dict[str, object], summary: dict[str, Any], where: Path) -> None:
     """That the run in the directory `two` is the one that a single process makes, but for rounding."""
-    alone = experiment.run(load_config("demo", settings), where / "alone")
+    alone = loop.run(load_config("demo", settings), where / "alone")
     assert summary["energy"] == pytest.approx(alone.summary["energy"], rel=1e-4)
     assert summary["loss"] == pytest.approx(alone.summary["loss"], rel=1e-4)
     assert summary["privacy"] == alone.summary["privacy"]
@@ -70,7 +70,7 @@ def _stopper(tmp_path: Path) -> Path:
     script = tmp_path / "stopper.py"
     script.write_text(
         "import sys\n"
-        "from pfels import store\n"
+        "from pfels.experiment import directory as store\n"
         "from pfels.__main__ import main\n"
         "append = store.RunDirectory.append\n"
         "def stop(self, record, mark):\n"
@@ -88,7 +88,7 @@ def test_when_a_rank_dies_the_leading_one_loses_no_round(tmp_path):
     script = tmp_path / "dying.py"
     script.write_text(
         "import os, signal\n"
-        "from pfels import experiment\n"
+        "from pfels.experiment import loop as experiment\n"
         "from pfels.__main__ import main\n"
         "whole = experiment._round\n"
         "def die(made, state, uplink):\n"
@@ -134,10 +134,12 @@ def test_what_ranks_start_from_survives_the_wire():
 
 def test_the_engine_of_a_run_is_recorded_and_kept_on_resume(tmp_path, monkeypatch):
     config = small(rounds=2)
-    summary = experiment.run(config, tmp_path / "a").summary
+    summary = loop.run(config, tmp_path / "a").summary
     assert summary["engine"] == "batched"
     assert json.loads((tmp_path / "a" / "environment.json").read_text())["engine"] == "batched"
     (tmp_path / "a" / "summary.json").unlink()
-    monkeypatch.setattr("pfels.assembly.resolve", lambda *_: "threaded")  # as if a later version chose otherwise
-    assert experiment.run(config, tmp_path / "a", resume=True).summary["engine"] == "batched"
-    assert experiment.run(config).summary["engine"] == "threaded"
+    monkeypatch.setattr(
+        "pfels.experiment.setup.resolve", lambda *_: "threaded"
+    )  # as if a later version chose otherwise
+    assert loop.run(config, tmp_path / "a", resume=True).summary["engine"] == "batched"
+    assert loop.run(config).summary["engine"] == "threaded"

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfels import report_words as words
 from pfels.cli import main
-from pfels.comparison import compare
 from pfels.errors import InputError
-from pfels.footing import Footing
-from pfels.groups import studies, thinned
-from pfels.privacy import Adversary
-from pfels.report import write_report
-from pfels.report_privacy import adversaries
-from pfels.report_tables import comparison, highlights
-from pfels.stored import find
+from pfels.experiment.reader import find
+from pfels.privacy.calibration import Footing
+from pfels.privacy.events import Adversary
+from pfels.report import text as words
+from pfels.report.groups import studies, thinned
+from pfels.report.page import write_report
+from pfels.report.privacy import adversaries
+from pfels.report.tables import comparison, highlights
+from pfels.studies.compare import compare
 from tests.conftest import SMALL
 from tests.page import Page
 from tests.stored_runs import MARKUP, damage, finish, folder_of_runs

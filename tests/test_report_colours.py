@@ -9,7 +9,7 @@ import pytest
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_text_and_lines_stand_out_from_their_background(mode: str):
-    css = resources.files("pfels").joinpath("templates", "report.css").read_text("utf-8")
+    css = resources.files("pfels.report").joinpath("templates", "report.css").read_text("utf-8")
     blocks = re.findall(r":root \{(.*?)\}", css, re.S)
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[0 if mode == "light" else 1]))
     for ground in ("paper", "card"):

@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfels import claims, datasets, link_study, paper, shapes, trained_study
-from pfels.config import load_config, presets
+from pfels.config.load import load_config, presets
+from pfels.data import datasets
 from pfels.errors import InputError
-from pfels.paper import CIFAR10, FEMNIST, SCHEMES, TARGETS, Benchmark
-from pfels.reproduce import reproduce
-from pfels.schemes import load_scheme
-from pfels.studies import epsilon_scale, settle
+from pfels.experiment import link as experiment_link
+from pfels.paper import claims, targets
+from pfels.paper import link as paper_link
+from pfels.paper import trained as paper_trained
+from pfels.paper.benchmarks import CIFAR10, FEMNIST, SCHEMES, Benchmark
+from pfels.paper.reproduce import reproduce
+from pfels.paper.stand_ins import epsilon_scale, settle
+from pfels.paper.targets import TARGETS
+from pfels.schemes.registry import load_scheme
 
 FIGURES = ["fig-compression", "fig-privacy", "fig-training", "fig-energy"]
 TINY = {"rounds": 4, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 2}
@@ -43,7 +48,7 @@ def on_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
         name: replace(target, benchmarks=tuple(one[each.title] for each in target.benchmarks))
         for name, target in TARGETS.items()
     }
-    monkeypatch.setattr(paper, "TARGETS", small)
+    monkeypatch.setattr(targets, "TARGETS", small)
 
 
 def point(scheme: str, accuracy: float, **more: Any) -> dict[str, Any]:
@@ -76,8 +81,8 @@ def test_the_tables_come_out_at_full_scale(
 
 @NEEDS_PRESETS
 def test_the_paper_s_networks_have_the_sizes_they_should():
-    assert shapes.dimension(load_config("cifar10")) == 9_750_922
-    assert shapes.dimension(load_config("femnist")) == 11_192_446
+    assert experiment_link.dimension(load_config("cifar10")) == 9_750_922
+    assert experiment_link.dimension(load_config("femnist")) == 11_192_446
 
 
 @NEEDS_PRESETS
@@ -91,7 +96,7 @@ def test_the_presets_are_the_benchmarks(benchmark: Benchmark):
 
 
 def test_a_figure_s_levels_are_those_that_the_schemes_prepare():
-    (dealt,) = link_study.deal(small_benchmark(), [3], {"rounds": 25, "privacy.epsilon": 0.5})
+    (dealt,) = paper_link.deal(small_benchmark(), [3], {"rounds": 25, "privacy.epsilon": 0.5})
     for scheme in SCHEMES:
         air = dealt.at(scheme=scheme, ratio=0.2, epsilon=0.3)
         links = [load_scheme(scheme).prepare(air.system, t) for t in range(25)]
@@ -103,8 +108,8 @@ def test_a_figure_s_levels_are_those_that_the_schemes_prepare():
 
 def test_a_figure_and_a_table_agree():
     benchmark, changed = small_benchmark(), {"rounds": 25}
-    table = link_study.table(benchmark, [0, 1], changed)
-    curves = list(link_study.curves(benchmark, link_study.deal(benchmark, [0, 1], changed)))
+    table = paper_link.table(benchmark, [0, 1], changed)
+    curves = list(paper_link.curves(benchmark, paper_link.deal(benchmark, [0, 1], changed)))
     for scheme in SCHEMES:
         last = [p for p in curves if p["scheme"] == scheme][-1]
         assert last["energy"]["mean"] == pytest.approx(table[scheme]["energy"]["mean"])
@@ -113,8 +118,8 @@ def test_a_figure_and_a_table_agree():
 
 def test_the_server_learns_as_much_in_a_figure_as_in_a_table():
     benchmark, changed = small_benchmark(), {"rounds": 25}
-    table = link_study.table(benchmark, [0], changed)
-    (dealt,) = link_study.deal(benchmark, [0], changed)
+    table = paper_link.table(benchmark, [0], changed)
+    (dealt,) = paper_link.deal(benchmark, [0], changed)
     for scheme in SCHEMES:
         figure = dealt.at(scheme=scheme).privacy
         for kind in ("server", "exact_per_round"):
@@ -209,7 +214,7 @@ def test_the_learning_rate_is_the_best_of_the_tuning_seeds(trained: Path):
 
 def test_wfl_p_is_trained_once_for_all_epsilons():
     study = settle(small_benchmark(), scale="laptop", overrides={}, preset="demo")
-    chosen = trained_study.settings("privacy", study)
+    chosen = paper_trained.settings("privacy", study)
     assert sum(each["scheme"] == "wfl-p" for each in chosen) == 1
     assert sum(each["scheme"] == "pfels" for each in chosen) == len(CIFAR10.epsilons)
 
@@ -220,12 +225,14 @@ def test_wfl_p_is_trained_once_for_all_epsilons():
 def test_the_privacy_limit_keeps_its_place_at_another_size():
     here, there = load_config("demo"), load_config("demo", {"model.hidden": 200, "rounds": 300})
     scale = epsilon_scale(here, there)
-    assert scale == pytest.approx(math.sqrt(shapes.dimension(there) / shapes.dimension(here)), rel=1e-9)
+    assert scale == pytest.approx(
+        math.sqrt(experiment_link.dimension(there) / experiment_link.dimension(here)), rel=1e-9
+    )
     shares = []
     for config, epsilon in ((here, 0.5), (there, 0.5 * scale)):
         benchmark = small_benchmark()
         changed = {"model.hidden": config.model.hidden, "privacy.epsilon": epsilon, "rounds": 300}
-        (dealt,) = link_study.deal(benchmark, [0], changed)
+        (dealt,) = paper_link.deal(benchmark, [0], changed)
         air = dealt.at(scheme="wfl-pdp")
         shares.append(float(np.mean(air.betas >= air.limit)))
     assert shares[0] == shares[1]

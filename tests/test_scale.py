@@ -2,8 +2,8 @@ import itertools
 import resource
 import time
 
-from pfels import experiment
-from pfels.config import load_config
+from pfels.config.load import load_config
+from pfels.experiment import loop
 
 SETTINGS = {"data.name": "synthetic", "data.per_device": 20, "cohort.size": 16, "run.workers": 1, "run.eval_every": 50}
 
@@ -12,7 +12,7 @@ def rounds(devices: int) -> tuple[float, int]:
     """The shortest of 30 rounds in seconds of this process's time, and how high its memory has been, in bytes."""
     marks = []
     config = load_config("demo", {**SETTINGS, "data.devices": devices, "rounds": 30})
-    experiment.run(config, progress=lambda record: marks.append(time.process_time()))
+    loop.run(config, progress=lambda record: marks.append(time.process_time()))
     shortest = min(after - before for before, after in itertools.pairwise(marks))
     return shortest, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from pfels import experiment, seeding
-from pfels.assembly import Experiment, build
+from pfels import seeding
 from pfels.errors import GuardError
-from pfels.link import Tally
-from pfels.rounds import play as play_round
-from pfels.schemes import SCHEMES, load_scheme
+from pfels.experiment import loop
+from pfels.experiment.setup import Experiment, build
+from pfels.schemes.plan import Tally
+from pfels.schemes.registry import SCHEMES, load_scheme
+from pfels.schemes.round import play as play_round
 from pfels.seeding import Purpose, generator
-from pfels.training import evaluate
+from pfels.training.local import evaluate
 from tests.conftest import small
 
 RECORD = {
@@ -60,7 +61,7 @@ def as_scheme(e: Experiment, name: str) -> Experiment:
 
 
 def test_a_run_has_the_promised_fields_and_a_record_a_round(scheme: str):
-    result = experiment.run(small(scheme=scheme))
+    result = loop.run(small(scheme=scheme))
     assert result.summary.keys() >= SUMMARY
     assert [r["round"] for r in result.records] == list(range(6))
     assert all(r.keys() >= RECORD for r in result.records)
@@ -68,20 +69,20 @@ def test_a_run_has_the_promised_fields_and_a_record_a_round(scheme: str):
 
 
 def test_the_same_config_gives_the_same_bits(scheme: str):
-    a, b = (experiment.run(small(scheme=scheme, seed=5)) for _ in range(2))
+    a, b = (loop.run(small(scheme=scheme, seed=5)) for _ in range(2))
     assert torch.equal(a.parameters, b.parameters)
     assert a.records == b.records
 
 
 def test_another_seed_gives_another_run(scheme: str):
-    a, b = (experiment.run(small(scheme=scheme, seed=s)) for s in (0, 1))
+    a, b = (loop.run(small(scheme=scheme, seed=s)) for s in (0, 1))
     assert not torch.equal(a.parameters, b.parameters)
 
 
 def test_ledger_totals_are_the_sum_of_the_rounds(scheme: str):
     e = build(small(scheme=scheme))
     on_air = e.scheme.prepare(e.system, 0).air is not None
-    result = experiment.run(e.config)
+    result = loop.run(e.config)
     for key in ("energy", "energy_bound", "subcarriers", "silent"):
         values = [r[key] for r in result.records]
         if on_air or key in ("subcarriers", "silent"):
@@ -94,14 +95,14 @@ def test_ledger_totals_are_the_sum_of_the_rounds(scheme: str):
 def test_airtime_follows_from_the_subcarriers_of_every_round(scheme: str):
     e = build(small(scheme=scheme, channel__subcarriers=100, channel__slot_ms=3.0))
     settled = [e.scheme.prepare(e.system, t).subcarriers for t in range(6)]
-    result = experiment.run(e.config)
+    result = loop.run(e.config)
     assert [r["subcarriers"] for r in result.records] == settled
     assert result.summary["airtime_s"] == pytest.approx(sum(math.ceil(k / 100) * 0.003 for k in settled))
 
 
 def test_a_run_reports_its_least_noise_and_is_measured_on_the_test_examples(scheme: str):
     e = build(small(scheme=scheme))
-    result = experiment.run(e.config)
+    result = loop.run(e.config)
     levels = [r["noise_multiplier"] for r in result.records]
     assert result.summary["privacy"]["noise_multiplier_min"] == min(levels)
     accuracy, loss = evaluate(e.network, result.parameters, e.federation.test, crew=e.training.crew)
@@ -130,7 +131,7 @@ def test_no_random_address_serves_twice_in_a_training(scheme: str, monkeypatch: 
         return make(key, counter=counter)
 
     monkeypatch.setattr(seeding.np.random, "Philox", noted)
-    experiment.run(small(scheme=scheme, rounds=3))
+    loop.run(small(scheme=scheme, rounds=3))
     assert {address: by for address, by in asked.items() if len({line for _, line, _ in by}) > 1} == {}
     noises = [by for by in asked.values() if any("noise" in name for name, _, _ in by)]
     assert all(len(by) == 1 for by in noises), "a round's noise is its own"
@@ -150,14 +151,12 @@ def test_realised_energy_is_near_its_bound_and_within_every_devices_limit_on_ave
 
 
 def test_poisson_cohorts_are_an_option_of_every_scheme(scheme: str):
-    result = experiment.run(small(scheme=scheme, cohort__sampling="poisson", rounds=12))
+    result = loop.run(small(scheme=scheme, cohort__sampling="poisson", rounds=12))
     assert len({len(r["cohort"]) for r in result.records}) > 1
 
 
 def test_an_empty_poisson_cohort_harms_nothing(scheme: str):
-    result = experiment.run(
-        small(scheme=scheme, cohort__sampling="poisson", cohort__size=1, rounds=12, privacy__delta=1e-3)
-    )
+    result = loop.run(small(scheme=scheme, cohort__sampling="poisson", cohort__size=1, rounds=12, privacy__delta=1e-3))
     empty = [r for r in result.records if not r["cohort"]]
     assert empty
     assert all(r["participants"] == 0 and r["train_loss"] is None for r in empty)
@@ -170,7 +169,7 @@ def test_a_device_whose_training_diverges_is_silent_and_counted(scheme: str):
     assert tally.silent == 8
     assert tally.mean_loss is None
     assert bool(torch.isfinite(estimate).all())
-    record = experiment.run(small(scheme=scheme, training__learning_rate=1e20, rounds=1)).records[0]
+    record = loop.run(small(scheme=scheme, training__learning_rate=1e20, rounds=1)).records[0]
     assert (record["participants"], record["silent"]) == (0, 8)
 
 
@@ -206,7 +205,7 @@ def test_without_its_clip_a_scheme_refuses_to_transmit(name: str, file: str, mon
     ],
 )
 def test_subcarriers_are_k_or_d_over_the_air_and_r_times_d_on_orthogonal_links(name: str, devices: int, ratio: float):
-    result = experiment.run(small(scheme=name))
+    result = loop.run(small(scheme=name))
     assert result.summary["subcarriers"] == 6 * devices * round(ratio * result.summary["dimension"])
 
 
@@ -278,7 +277,7 @@ def test_with_poisson_cohorts_the_noise_of_dp_fedavg_follows_their_size_and_no_o
     for t in range(6):
         link = e.scheme.prepare(e.system, t)
         assert link.event.noise_multiplier == pytest.approx(fixed * math.sqrt(len(link.cohort) / 8))
-    assert experiment.run(e.config).summary["privacy"]["outsider"]["epsilon"] is None
+    assert loop.run(e.config).summary["privacy"]["outsider"]["epsilon"] is None
 
 
 def test_the_privacy_limit_gives_just_the_claimed_epsilon():

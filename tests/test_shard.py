@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfels.errors import InputError
-from pfels.sweep import Point, Shard, grid
+from pfels.studies.sweep import Point, Shard, grid
 
 SWEEP = (
     "sweep", "demo", "-g", "compression.ratio=0.1,1.0", "--seeds", "0,1,2", "--out", "shared", "--json",

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfels import channel, cohort, power, sparsify, vectors
 from pfels.errors import GuardError
 from pfels.seeding import Purpose, generator
+from pfels.uplink import channel, clipping, cohort, compression, power
 
 D, K = 50, 15
 
@@ -31,8 +31,8 @@ def test_rand_k_is_unbiased_up_to_p():
     delta, n = random_rows(1, D)[0], 4000
     total = torch.zeros(D)
     for t in range(n):
-        omega = sparsify.rand_k(rng(t), dimension=D, kept=K)
-        total += sparsify.lift(sparsify.project(delta, omega), omega, dimension=D)
+        omega = compression.rand_k(rng(t), dimension=D, kept=K)
+        total += compression.lift(compression.project(delta, omega), omega, dimension=D)
     p = K / D
     assert torch.all((total / n - p * delta).abs() <= 5 * delta.abs() * math.sqrt(p * (1 - p) / n) + 1e-6)
 
@@ -40,7 +40,8 @@ def test_rand_k_is_unbiased_up_to_p():
 def test_rand_k_keeps_a_share_p_of_the_squared_norm_on_average():
     delta, n = random_rows(1, D)[0], 4000
     kept = [
-        float(sparsify.project(delta, sparsify.rand_k(rng(t), dimension=D, kept=K)).square().sum()) for t in range(n)
+        float(compression.project(delta, compression.rand_k(rng(t), dimension=D, kept=K)).square().sum())
+        for t in range(n)
     ]
     assert np.mean(kept) == pytest.approx(K / D * float(delta.square().sum()), abs=5 * np.std(kept) / math.sqrt(n))
 
@@ -49,7 +50,7 @@ def test_rand_k_draws_k_different_rising_indices_and_all_pairs_are_equally_likel
     d, k, n = 6, 3, 6000
     counts = np.zeros((d, d))
     for t in range(n):
-        omega = sparsify.rand_k(rng(t), dimension=d, kept=k).numpy()
+        omega = compression.rand_k(rng(t), dimension=d, kept=k).numpy()
         assert len(omega) == k
         assert np.all(np.diff(omega) > 0)
         counts[np.ix_(omega, omega)] += 1
@@ -60,16 +61,16 @@ def test_rand_k_draws_k_different_rising_indices_and_all_pairs_are_equally_likel
 
 def test_lift_is_the_transpose_of_project():
     """⟨Av, w⟩ = ⟨v, Aᵀw⟩."""
-    omega = sparsify.rand_k(rng(), dimension=D, kept=K)
+    omega = compression.rand_k(rng(), dimension=D, kept=K)
     v, w = random_rows(1, D)[0], random_rows(1, K, seed=1)[0]
-    left, right = sparsify.project(v, omega) @ w, v @ sparsify.lift(w, omega, dimension=D)
+    left, right = compression.project(v, omega) @ w, v @ compression.lift(w, omega, dimension=D)
     assert float(left) == pytest.approx(float(right), rel=1e-5)
 
 
 def test_keeping_everything_is_the_identity():
-    omega = sparsify.rand_k(rng(), dimension=D, kept=D)
+    omega = compression.rand_k(rng(), dimension=D, kept=D)
     v = random_rows(1, D)[0]
-    assert torch.equal(sparsify.lift(sparsify.project(v, omega), omega, dimension=D), v)
+    assert torch.equal(compression.lift(compression.project(v, omega), omega, dimension=D), v)
 
 
 # clipping
@@ -78,12 +79,12 @@ def test_keeping_everything_is_the_identity():
 @given(st.floats(1e-6, 1e37), st.floats(1e-6, 1e6), st.integers(1, 40))
 def test_a_clipped_row_never_exceeds_its_bound(scale: float, bound: float, d: int):
     rows = random_rows(3, d) * scale
-    assert bool((vectors.norms(vectors.clip(rows, bound=bound)) <= bound).all())
+    assert bool((clipping.norms(clipping.clip(rows, bound=bound)) <= bound).all())
 
 
 def test_clipping_keeps_direction_and_leaves_short_rows_alone():
     rows = torch.stack([torch.full((4,), 10.0), torch.full((4,), 0.1), torch.zeros(4)])
-    clipped = vectors.clip(rows.clone(), bound=2.0)
+    clipped = clipping.clip(rows.clone(), bound=2.0)
     assert torch.equal(clipped[1:], rows[1:])
     assert torch.allclose(clipped[0], torch.full((4,), 1.0), rtol=1e-5)
 
@@ -91,7 +92,7 @@ def test_clipping_keeps_direction_and_leaves_short_rows_alone():
 def test_rows_with_nan_or_infinity_are_silenced_and_the_others_kept():
     rows = torch.ones(3, 4)
     rows[0, 1], rows[2, 0] = math.nan, math.inf
-    assert vectors.silence_non_finite(rows).tolist() == [False, True, False]
+    assert clipping.silence_non_finite(rows).tolist() == [False, True, False]
     assert rows.tolist() == [[0.0] * 4, [1.0] * 4, [0.0] * 4]
 
 
@@ -200,7 +201,7 @@ def test_beta_is_feasible_and_any_larger_one_is_not(r: int, seed: int, share: fl
 def test_no_device_exceeds_its_power_limit():
     gains, powers = draw_link(10, 3)
     beta, _ = power.align(gains, powers, bound=1.0, share=1.0, privacy_limit=math.inf)
-    rows = vectors.clip(random_rows(10, D) * 100, bound=1.0)
+    rows = clipping.clip(random_rows(10, D) * 100, bound=1.0)
     signals = power.transmit(rows, gains, powers, beta=beta, bound=1.0, share=1.0)
     assert np.all(power.energy(signals) <= powers * (1 + 1e-6))
     with pytest.raises(GuardError, match="power limit"):
@@ -219,10 +220,10 @@ def test_with_sparsification_the_power_limit_holds_in_expectation():
     gains, powers = draw_link(6, 5)
     p, n = K / D, 3000
     beta, _ = power.align(gains, powers, bound=1.0, share=p, privacy_limit=math.inf)
-    rows = vectors.clip(random_rows(6, D) * 100, bound=1.0)
+    rows = clipping.clip(random_rows(6, D) * 100, bound=1.0)
     spent = np.array([
         power.energy(power.transmit(
-            sparsify.project(rows, sparsify.rand_k(rng(t), dimension=D, kept=K)),
+            compression.project(rows, compression.rand_k(rng(t), dimension=D, kept=K)),
             gains, powers, beta=beta, bound=1.0, share=p,
         ))
         for t in range(n)

@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from pfels import experiment, load_config, store, stored
+from pfels.config.load import load_config
 from pfels.errors import InputError, RunError
-from pfels.report import write_report
-from pfels.roundlog import marked
-from pfels.rounds import play
-from pfels.store import RunDirectory, write_atomically
+from pfels.experiment import directory, loop, reader
+from pfels.experiment.directory import RunDirectory
+from pfels.experiment.log import marked
+from pfels.report.page import write_report
+from pfels.runtime.files import write_atomically
+from pfels.schemes.round import play
 from tests.conftest import SMALL, small
 
 FILES = ("config.toml", "rounds.jsonl", "checkpoint.safetensors")
@@ -40,11 +42,11 @@ def stop_after(rounds: int):
 
 def interrupted(path: Path, rounds: int = 3, **changes) -> None:
     with pytest.raises(KeyboardInterrupt):
-        experiment.run(small(**changes), path, progress=stop_after(rounds))
+        loop.run(small(**changes), path, progress=stop_after(rounds))
 
 
 def test_a_stored_run_equals_one_in_memory(tmp_path: Path, scheme: str):
-    stored, free = experiment.run(small(scheme=scheme), tmp_path / "a"), experiment.run(small(scheme=scheme))
+    stored, free = loop.run(small(scheme=scheme), tmp_path / "a"), loop.run(small(scheme=scheme))
     assert torch.equal(stored.parameters, free.parameters)
     assert stored.records == free.records
     assert {**stored.summary, "seconds": 0} == {**free.summary, "seconds": 0}
@@ -52,10 +54,10 @@ def test_a_stored_run_equals_one_in_memory(tmp_path: Path, scheme: str):
 
 
 def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path, scheme: str):
-    experiment.run(small(scheme=scheme), tmp_path / "whole")
+    loop.run(small(scheme=scheme), tmp_path / "whole")
     interrupted(tmp_path / "cut", scheme=scheme)
     assert not (tmp_path / "cut" / "summary.json").exists()
-    experiment.run(small(scheme=scheme), tmp_path / "cut", resume=True)
+    loop.run(small(scheme=scheme), tmp_path / "cut", resume=True)
     assert contents(tmp_path / "whole") == contents(tmp_path / "cut")
 
 
@@ -84,9 +86,9 @@ def test_a_run_killed_at_ten_moments_ends_identical_to_an_uninterrupted_one(tmp_
 
 
 def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path):
-    first = experiment.run(small(), tmp_path / "a")
+    first = loop.run(small(), tmp_path / "a")
     before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "a").iterdir()}
-    again = experiment.run(small(), tmp_path / "a")
+    again = loop.run(small(), tmp_path / "a")
     assert again.summary == first.summary
     assert again.records == first.records
     assert torch.equal(again.parameters, first.parameters)
@@ -94,34 +96,34 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path):
 
 
 def test_another_config_is_refused_by_the_keys_that_differ(tmp_path: Path):
-    experiment.run(small(), tmp_path / "a")
+    loop.run(small(), tmp_path / "a")
     with pytest.raises(InputError, match=r"differs in seed, compression\.ratio"):
-        experiment.run(small(seed=1, compression__ratio=0.5), tmp_path / "a")
+        loop.run(small(seed=1, compression__ratio=0.5), tmp_path / "a")
 
 
 def test_the_number_of_workers_may_change_on_resume(tmp_path: Path):
     interrupted(tmp_path / "a")
-    experiment.run(small(run__workers=2), tmp_path / "a", resume=True)
+    loop.run(small(run__workers=2), tmp_path / "a", resume=True)
 
 
 def test_an_unfinished_run_is_not_overwritten(tmp_path: Path):
     interrupted(tmp_path / "a")
     before = contents(tmp_path / "a")
     with pytest.raises(InputError, match="unfinished run; add --resume"):
-        experiment.run(small(), tmp_path / "a")
+        loop.run(small(), tmp_path / "a")
     assert contents(tmp_path / "a") == before
 
 
 def test_there_must_be_something_to_resume(tmp_path: Path):
     with pytest.raises(InputError, match="nothing to resume"):
-        experiment.run(small(), tmp_path / "a", resume=True)
+        loop.run(small(), tmp_path / "a", resume=True)
     assert not (tmp_path / "a").exists()
 
 
 def test_a_directory_with_other_files_is_left_alone(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(InputError, match="holds other files"):
-        experiment.run(small(), tmp_path)
+        loop.run(small(), tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
@@ -141,14 +143,14 @@ def test_a_truncated_or_tampered_checkpoint_is_refused_and_touched_by_nobody(tmp
     path.write_bytes(blob)
     before = contents(tmp_path / "a")
     with pytest.raises(InputError, match="truncated or altered"):
-        experiment.run(small(), tmp_path / "a", resume=True)
+        loop.run(small(), tmp_path / "a", resume=True)
     assert contents(tmp_path / "a") == before
 
 
 def test_a_run_killed_in_its_very_first_write_is_no_obstacle(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".config.toml.77.partial").write_bytes(b"half")
-    experiment.run(small(), tmp_path / "a")
+    loop.run(small(), tmp_path / "a")
     assert not list((tmp_path / "a").glob(".*"))
 
 
@@ -158,7 +160,7 @@ def test_a_file_system_without_locks_is_told_from_another_process(tmp_path: Path
 
     monkeypatch.setattr("fcntl.flock", refuse)
     with pytest.raises(RunError, match=r"cannot be locked .*; choose an --out on a file system with locks"):
-        experiment.run(small(), tmp_path / "a")
+        loop.run(small(), tmp_path / "a")
 
 
 def test_a_round_that_cannot_go_on_leaves_those_before_it(tmp_path: Path):
@@ -170,14 +172,14 @@ def test_a_round_that_cannot_go_on_leaves_those_before_it(tmp_path: Path):
         return play(scheme, system, link, theta, tally)
 
     with pytest.raises(RunError, match="another process"):
-        experiment.run(small(), tmp_path / "a", uplink=uplink)
+        loop.run(small(), tmp_path / "a", uplink=uplink)
     assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 4
 
 
 def test_an_interrupt_behind_the_last_round_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     whole, saved = RunDirectory.save, []
 
-    def save(self: RunDirectory, checkpoint: store.Checkpoint, *, seconds: float) -> None:
+    def save(self: RunDirectory, checkpoint: directory.Checkpoint, *, seconds: float) -> None:
         saved.append(checkpoint.round)
         if len(saved) == 1:
             raise KeyboardInterrupt
@@ -185,14 +187,14 @@ def test_an_interrupt_behind_the_last_round_loses_none(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(RunDirectory, "save", save)
     with pytest.raises(KeyboardInterrupt):
-        experiment.run(small(), tmp_path / "a")
+        loop.run(small(), tmp_path / "a")
     assert saved == [6, 6]
     assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 6
 
 
 def test_a_long_log_is_never_held_in_memory(tmp_path: Path):
     """Neither when it is verified nor when it is read for a report; the run itself keeps no record either."""
-    result = experiment.run(small(rounds=200), tmp_path / "a")
+    result = loop.run(small(rounds=200), tmp_path / "a")
     assert "records" not in vars(result)
     log = tmp_path / "a" / "rounds.jsonl"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -201,7 +203,7 @@ def test_a_long_log_is_never_held_in_memory(tmp_path: Path):
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "a" / "checkpoint.safetensors").unlink()
     del lines
-    for read in (lambda: marked(log, log.stat().st_size), lambda: stored.read(tmp_path / "a")):
+    for read in (lambda: marked(log, log.stat().st_size), lambda: reader.read(tmp_path / "a")):
         tracemalloc.start()
         read()
         peak = tracemalloc.get_traced_memory()[1]
@@ -214,16 +216,16 @@ def test_a_tampered_log_is_refused(tmp_path: Path):
     log = tmp_path / "a" / "rounds.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"round": 1', b'"round": 7'))
     with pytest.raises(InputError, match=r"rounds\.jsonl: truncated or altered"):
-        experiment.run(small(), tmp_path / "a", resume=True)
+        loop.run(small(), tmp_path / "a", resume=True)
 
 
 def test_what_a_kill_left_behind_the_checkpoint_is_cut_off(tmp_path: Path):
-    experiment.run(small(), tmp_path / "whole")
+    loop.run(small(), tmp_path / "whole")
     interrupted(tmp_path / "a")
     with open(tmp_path / "a" / "rounds.jsonl", "ab") as log:
         log.write(b'{"round": 3, "coh')
     (tmp_path / "a" / ".checkpoint.safetensors.1.partial").write_bytes(b"half")
-    experiment.run(small(), tmp_path / "a", resume=True)
+    loop.run(small(), tmp_path / "a", resume=True)
     assert contents(tmp_path / "whole") == contents(tmp_path / "a")
     assert not list((tmp_path / "a").glob(".*"))
 
@@ -237,15 +239,17 @@ def test_a_checkpoint_is_of_its_config_and_no_other(tmp_path: Path, change: str)
     lines = [change if line.startswith(f"{key} =") else line for line in kept.read_text().splitlines()]
     kept.write_text("\n".join(lines))
     with pytest.raises(InputError, match="belongs to another config"):
-        experiment.run(load_config(kept), tmp_path, resume=True)
+        loop.run(load_config(kept), tmp_path, resume=True)
 
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as later:
-        later.setattr(store, "FORMAT", store.FORMAT + 1)
+        later.setattr(directory, "FORMAT", directory.FORMAT + 1)
         interrupted(tmp_path)
-    with pytest.raises(InputError, match=f"format {store.FORMAT + 1}, this version reads format {store.FORMAT}"):
-        experiment.run(small(), tmp_path, resume=True)
+    with pytest.raises(
+        InputError, match=f"format {directory.FORMAT + 1}, this version reads format {directory.FORMAT}"
+    ):
+        loop.run(small(), tmp_path, resume=True)
 
 
 def test_the_log_is_on_disk_before_the_checkpoint_that_vouches_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -266,7 +270,7 @@ def test_the_log_is_on_disk_before_the_checkpoint_that_vouches_for_it(tmp_path: 
 
     monkeypatch.setattr(os, "fsync", note)
     monkeypatch.setattr(os, "replace", put)
-    experiment.run(small(run__checkpoint_every=2), path)
+    loop.run(small(run__checkpoint_every=2), path)
     assert len(replaced) == 3
     assert all(synced == [size] for synced, size in replaced)
 
@@ -288,36 +292,36 @@ def test_a_damaged_file_beside_the_checkpoint_is_named(tmp_path: Path, name: str
     interrupted(tmp_path)
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=re.escape(str(tmp_path / name))):
-        experiment.run(small(), tmp_path, resume=True)
+        loop.run(small(), tmp_path, resume=True)
 
 
 def test_what_stands_behind_the_last_round_is_not_read(tmp_path: Path):
-    whole = experiment.run(small(), tmp_path)
+    whole = loop.run(small(), tmp_path)
     with open(tmp_path / "rounds.jsonl", "a") as log:
         log.write("garbage\n")
-    assert experiment.run(small(), tmp_path).records == whole.records
+    assert loop.run(small(), tmp_path).records == whole.records
     (tmp_path / "summary.json").unlink()
-    assert experiment.run(small(), tmp_path, resume=True).records == whole.records
+    assert loop.run(small(), tmp_path, resume=True).records == whole.records
     assert (tmp_path / "rounds.jsonl").read_text().count("\n") == len(whole.records)
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint_usable(tmp_path: Path):
     """A limit on file size stands in for a full disk: writes beyond it fail in the same way."""
-    experiment.run(small(rounds=12), tmp_path / "whole")
+    loop.run(small(rounds=12), tmp_path / "whole")
     path = tmp_path / "a"
     with pytest.raises(KeyboardInterrupt):
-        experiment.run(small(rounds=12), path, progress=stop_after(4))
+        loop.run(small(rounds=12), path, progress=stop_after(4))
     limit = (path / "rounds.jsonl").stat().st_size + 2000
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         with pytest.raises(RunError, match="the last checkpoint is intact"):
-            experiment.run(small(rounds=12), path, resume=True)
+            loop.run(small(rounds=12), path, resume=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, handler)
-    experiment.run(small(rounds=12), path, resume=True)
+    loop.run(small(rounds=12), path, resume=True)
     assert contents(tmp_path / "whole") == contents(path)
 
 
@@ -325,7 +329,7 @@ def test_one_directory_is_held_by_one_process(tmp_path: Path):
     interrupted(tmp_path / "a")
     first = RunDirectory(tmp_path / "a", small())
     with first.opened(resume=True, environment={}), pytest.raises(InputError, match="another process"):
-        experiment.run(small(), tmp_path / "a", resume=True)
+        loop.run(small(), tmp_path / "a", resume=True)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -340,7 +344,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_model_that_diverges_is_run_to_the_end_and_written_down(tmp_path: Path):
     config = small(scheme="wfl-p", rounds=12, server__learning_rate=1e20, run__eval_every=4)
-    summary = experiment.run(config, tmp_path / "run").summary
+    summary = loop.run(config, tmp_path / "run").summary
     assert summary["loss"] is None
     assert 0 <= summary["accuracy"] < 0.5
     records = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pfels.stored import find, read
+from pfels.experiment.reader import find, read
 from tests.stored_runs import damage, finish, interrupt
 
 

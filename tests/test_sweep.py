@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pfels.comparison import aggregate, compare
 from pfels.errors import InputError
-from pfels.naming import point_name
-from pfels.store import RunDirectory
-from pfels.sweep import grid, run_points
+from pfels.experiment.directory import RunDirectory, point_name
+from pfels.studies.aggregate import aggregate
+from pfels.studies.compare import compare
+from pfels.studies.sweep import grid, run_points
 from tests.conftest import SMALL
 
 TWO = {"schemes": ["pfels", "fedavg"], "seeds": [0, 1], "overrides": SMALL}

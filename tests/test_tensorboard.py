@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pfels.errors import InputError
-from pfels.experiment import run
-from pfels.tensorboard import scalars
+from pfels.experiment.loop import run
+from pfels.experiment.tensorboard import scalars
 from tests.conftest import small
 
 needs_tensorboard = pytest.mark.skipif(

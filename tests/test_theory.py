@@ -11,16 +11,25 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfels.config import load_config
+from pfels.config.load import load_config
 from pfels.errors import InputError
-from pfels.link import Tally
-from pfels.linking import link_system
-from pfels.power import align
-from pfels.rounds import play as play_round
-from pfels.schemes import load_scheme
-from pfels.system import System
-from pfels.theory import BOUNDS, Course, Losses, best_kept, corrected, largest_smoothness, learning_rate_limit, printed
-from pfels.training import LocalUpdates
+from pfels.experiment.link import link_system
+from pfels.schemes.plan import Tally
+from pfels.schemes.registry import load_scheme
+from pfels.schemes.round import play as play_round
+from pfels.schemes.system import System
+from pfels.studies.theory import (
+    BOUNDS,
+    Course,
+    Losses,
+    best_kept,
+    corrected,
+    largest_smoothness,
+    learning_rate_limit,
+    printed,
+)
+from pfels.training.local import LocalUpdates
+from pfels.uplink.power import align
 
 LOSSES = Losses(smoothness=0.1, gradient_variance=1.0, initial_gap=2.3)
 

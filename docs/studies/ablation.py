@@ -14,25 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from pfels import schemes, shapes
-from pfels.calibration import ration
-from pfels.channel import gain_exceeds, snr_at
-from pfels.cli.tables import spread
-from pfels.comparison import aggregate
-from pfels.config import Config, load_config
-from pfels.documents import write
-from pfels.footing import Footing, on_footing
-from pfels.gaussian import gaussian_epsilon
-from pfels.link import Air, Link
-from pfels.linking import link_system
-from pfels.naming import point_name
-from pfels.power import align, carries, serving_level
-from pfels.privacy import Adversary
-from pfels.schemes import pfels, pfels_plus
-from pfels.sparsify import lift, project
-from pfels.sweep import Point, run_points
-from pfels.system import System
-from pfels.vectors import clip
+from pfels.config.load import load_config
+from pfels.config.tree import Config
+from pfels.experiment import link as experiment_link
+from pfels.experiment.directory import point_name
+from pfels.experiment.link import link_system
+from pfels.paper.documents import write
+from pfels.privacy.calibration import Footing, ration
+from pfels.privacy.events import Adversary
+from pfels.privacy.gaussian import gaussian_epsilon
+from pfels.report.terminal import spread
+from pfels.schemes import pfels, pfels_plus, registry
+from pfels.schemes.plan import Air, Link
+from pfels.schemes.system import System
+from pfels.studies.aggregate import aggregate
+from pfels.studies.budget import on_footing
+from pfels.studies.sweep import Point, run_points
+from pfels.uplink.channel import gain_exceeds, snr_at
+from pfels.uplink.clipping import clip
+from pfels.uplink.compression import lift, project
+from pfels.uplink.power import align, carries, serving_level
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ VARIANTS = {
 }
 for _name, _variant in VARIANTS.items():  # at import, so that the processes of a sweep know them too
     sys.modules[f"ablation.{_name}"] = _variant  # type: ignore[assignment]
-    schemes.SCHEMES[_name] = f"ablation.{_name}"
+    registry.SCHEMES[_name] = f"ablation.{_name}"
 
 ROWS: dict[str, dict[str, Any]] = {
     "PFELS": {"scheme": "pfels"},
@@ -165,7 +166,7 @@ def on_budget(config: Config, footing: Footing) -> Config:
         return config.model_copy(update={"privacy": privacy})
 
     def spent(epsilon: float) -> float:
-        system = link_system(claiming(epsilon), dimension=shapes.dimension(config))
+        system = link_system(claiming(epsilon), dimension=experiment_link.dimension(config))
         ledger = np.zeros(system.devices)
         for t in range(config.rounds):
             event = variant.prepare(system, t).event

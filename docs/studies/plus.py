@@ -15,15 +15,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pfels.cli.tables import spread
-from pfels.comparison import aggregate
-from pfels.config import load_config, parse_override
-from pfels.documents import write
-from pfels.footing import Footing, on_footing
-from pfels.naming import point_name
-from pfels.privacy import Adversary
-from pfels.studies import TUNING_SEEDS
-from pfels.sweep import Point, run_points
+from pfels.config.load import load_config, parse_override
+from pfels.experiment.directory import point_name
+from pfels.paper.documents import write
+from pfels.paper.stand_ins import TUNING_SEEDS
+from pfels.privacy.calibration import Footing
+from pfels.privacy.events import Adversary
+from pfels.report.terminal import spread
+from pfels.studies.aggregate import aggregate
+from pfels.studies.budget import on_footing
+from pfels.studies.sweep import Point, run_points
 
 
 def points(preset: str, settings: dict[str, Any], footing: Footing, seeds: Sequence[int], out: Path) -> list[Point]:

@@ -10,25 +10,26 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pfels.comparison import compare
-    from pfels.config import Config, load_config
+    from pfels.config.load import load_config
+    from pfels.config.tree import Config
     from pfels.errors import InputError
-    from pfels.experiment import Result, run
-    from pfels.footing import Footing
-    from pfels.planning import plan
+    from pfels.experiment.loop import Result, run
+    from pfels.privacy.calibration import Footing
+    from pfels.studies.compare import compare
+    from pfels.studies.plan import plan
 
 __version__ = version("pfels")
 __all__ = ["Config", "Footing", "InputError", "Result", "compare", "load_config", "plan", "run"]
 
 _HOME = {
-    "Config": "pfels.config",
-    "Footing": "pfels.footing",
+    "Config": "pfels.config.tree",
+    "Footing": "pfels.privacy.calibration",
     "InputError": "pfels.errors",
-    "load_config": "pfels.config",
-    "Result": "pfels.experiment",
-    "run": "pfels.experiment",
-    "compare": "pfels.comparison",
-    "plan": "pfels.planning",
+    "load_config": "pfels.config.load",
+    "Result": "pfels.experiment.loop",
+    "run": "pfels.experiment.loop",
+    "compare": "pfels.studies.compare",
+    "plan": "pfels.studies.plan",
 }
 
 

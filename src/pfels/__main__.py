@@ -2,7 +2,7 @@
 
 import sys
 
-from pfels.interrupts import interrupt_once
+from pfels.runtime.signals import interrupt_once
 
 
 def main() -> None:

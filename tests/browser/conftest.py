@@ -9,7 +9,7 @@ from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from pfels.report import write_report
+from pfels.report.page import write_report
 from tests.stored_runs import folder_of_runs
 
 FLAGS = (

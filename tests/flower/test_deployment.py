@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pfels import experiment
-from pfels.config import load_config
+from pfels.config.load import load_config
+from pfels.experiment import loop
 from pfels.flower.loopback import APP, Loopback
 
 GARBAGE = Path(__file__).parent / "garbage_app"
@@ -77,7 +77,7 @@ def test_ten_rounds_of_flowers_simulation_are_the_simulators(simulation: Loopbac
         {"scheme": scheme, "rounds": 10, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4}
     )
     assert (out / "summary.json").exists(), said
-    own = experiment.run(load_config("demo", {"scheme": scheme, "rounds": 10})).parameters
+    own = loop.run(load_config("demo", {"scheme": scheme, "rounds": 10})).parameters
     assert float((parameters(out) - own).norm() / own.norm()) < 1e-6
     k = records(out)[0]["subcarriers"]
     assert 4 * k <= fmean(r["replies"]["bytes_per_device"] for r in records(out)) <= 1.05 * 4 * k

@@ -14,21 +14,23 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from pydantic import BaseModel
 
-from pfels import experiment
-from pfels.assembly import federate
-from pfels.config import Config, load_config
+from pfels.config.load import load_config
+from pfels.config.tree import Config
 from pfels.errors import InputError, RunError
-from pfels.flower import client_app, fleet, settings, wire
+from pfels.experiment import loop
+from pfels.experiment.setup import federate
+from pfels.flower import client_app, messages, settings
+from pfels.flower import nodes as fleet
+from pfels.flower.local_data import own_federation
 from pfels.flower.loopback import APP
-from pfels.flower.own_data import own_federation
 from pfels.flower.server_app import told
-from pfels.report import write_report
+from pfels.report.page import write_report
 
 Flower = Callable[..., Any]
 
 
-def simulated(**changes: Any) -> experiment.Result:
-    return experiment.run(load_config("demo", {"rounds": 10} | {k.replace("__", "."): v for k, v in changes.items()}))
+def simulated(**changes: Any) -> loop.Result:
+    return loop.run(load_config("demo", {"rounds": 10} | {k.replace("__", "."): v for k, v in changes.items()}))
 
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -99,11 +101,11 @@ def garbage(kind: str) -> Callable[[Message, int], Message]:
             return reply
         x = torch.frombuffer(bytearray(reply.content["x"]["x"]), dtype=torch.float32).view(-1, 723)
         answer = {
-            "wrong length": wire.answer(x[:, :-1]),
-            "a row too many": wire.answer(torch.cat([x, x[:1]])),
-            "not finite": wire.answer(x * float("nan")),
-            "above its norm bound": wire.answer(x * 1e6 + 1),
-            "for another round": wire.answer(x),
+            "wrong length": messages.answer(x[:, :-1]),
+            "a row too many": messages.answer(torch.cat([x, x[:1]])),
+            "not finite": messages.answer(x * float("nan")),
+            "above its norm bound": messages.answer(x * 1e6 + 1),
+            "for another round": messages.answer(x),
             "malformed": RecordDict({}),
             "half a number": RecordDict({"x": ConfigRecord({"x": b"abc"})}),
             "not numbers": RecordDict({"x": ConfigRecord({"x": "abc"})}),
@@ -175,12 +177,12 @@ def test_the_log_tells_nothing_of_a_single_update(flower: Flower):
 
 
 def test_many_numbers_travel_in_chunks_and_arrive_the_same():
-    signals = torch.randn(3, wire.SMALL // 2)
-    content = wire.answer(signals)
+    signals = torch.randn(3, messages.SMALL // 2)
+    content = messages.answer(signals)
     assert not isinstance(content["x"], ConfigRecord)
-    assert torch.equal(wire.signals(content, devices=3, width=wire.SMALL // 2), signals)
-    with pytest.raises(wire.UnusableError, match="wrong length"):
-        wire.signals(content, devices=2, width=wire.SMALL // 2)
+    assert torch.equal(messages.signals(content, devices=3, width=messages.SMALL // 2), signals)
+    with pytest.raises(messages.UnusableError, match="wrong length"):
+        messages.signals(content, devices=2, width=messages.SMALL // 2)
 
 
 def test_nobody_connected_is_said(flower: Flower, monkeypatch: pytest.MonkeyPatch):
@@ -331,7 +333,7 @@ def test_nodes_with_data_of_their_own(flower: Flower, tmp_path: Path):
 
 
 def test_own_data_that_do_not_fit_are_refused(tmp_path: Path):
-    config, place = load_config("demo"), wire.Place(0, 50)
+    config, place = load_config("demo"), messages.Place(0, 50)
     path = tmp_path / "own.npz"
     write_own(path, federate(config), [0, 50, 51])
     with pytest.raises(InputError, match="holds the examples of 3 devices; this node carries 2"):
@@ -349,7 +351,7 @@ def test_a_node_does_no_more_than_its_round(flower: Flower):
     context = grid.contexts[first.metadata.dst_node_id]
     with pytest.raises(RunError, match="answered already"):
         client_app.app(first, context)
-    ask = wire.Ask.read(first.content, dimension=result.summary["dimension"])
+    ask = messages.Ask.read(first.content, dimension=result.summary["dimension"])
     del context.state["done"]  # as if the node had never been asked
     for number in (-1, 2, 10**12):
         first.content["ask"]["round"] = number

@@ -8,8 +8,8 @@ import typer
 
 from pfels import __version__
 from pfels.cli import compare, data, plan, privacy, report, reproduce, run, sweep
-from pfels.cli.common import say
 from pfels.errors import GuardError, InputError, RunError
+from pfels.report.terminal import say
 
 app = typer.Typer(
     name="pfels",
@@ -42,12 +42,19 @@ def _before(
 
 
 app.command("run")(run.command)
+
 app.command("compare")(compare.command)
+
 app.command("sweep")(sweep.command)
+
 app.command("plan")(plan.command)
+
 app.command("reproduce")(reproduce.command)
+
 app.command("report")(report.command)
+
 app.command("privacy")(privacy.command)
+
 app.add_typer(data.app, name="data")
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pfels.cli.common import (
+from pfels.cli.options import (
     Against,
     Jobs,
     Json,
@@ -16,18 +16,23 @@ from pfels.cli.common import (
     footing,
     overrides,
     place,
-    print_json,
-    print_table,
-    progress,
-    say,
     seed_list,
     split_list,
     stem,
 )
-from pfels.cli.tables import COMPARE_COLUMNS, budget_notes, compare_notes, compare_rows
-from pfels.config import load_config
-from pfels.own_keys import for_scheme
-from pfels.schemes import SCHEMES
+from pfels.cli.progress import progress
+from pfels.config.load import load_config
+from pfels.config.scheme_keys import for_scheme
+from pfels.report.terminal import (
+    COMPARE_COLUMNS,
+    budget_notes,
+    compare_notes,
+    compare_rows,
+    print_json,
+    print_table,
+    say,
+)
+from pfels.schemes.registry import SCHEMES
 
 
 def command(
@@ -60,9 +65,7 @@ def command(
     for name in names:
         config = load_config(preset, {**for_scheme(changed, name), "scheme": name})
 
-    from pfels.comparison import (
-        compare,  # not before the configs are known to be right: PyTorch takes seconds to import
-    )
+    from pfels.studies.compare import compare
 
     folder, budget = out or place(preset, changed), footing(total_epsilon, adversary)
     labels = [f"{name}, seed {seed}" for name in names for seed in numbers]

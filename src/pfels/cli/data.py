@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from pfels.cli.common import Json, print_json, print_table, say
+from pfels.cli.options import Json
 from pfels.data import cache, install
 from pfels.data.catalog import CATALOG, Entry, find
 from pfels.errors import RunError
+from pfels.report.terminal import print_json, print_table, say
 
 app = typer.Typer(
     help="""Data sets: list them, get one, check one.
@@ -23,6 +24,7 @@ They live in a cache directory: $PFELS_DATA, or pfels in your cache directory. D
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(CATALOG)}.")]
 
 

@@ -6,22 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pfels.cli.common import (
-    Against,
-    Json,
-    Preset,
-    Set,
-    TotalEpsilon,
-    footing,
-    number,
-    overrides,
-    print_json,
-    print_table,
-    split_list,
-    stem,
-)
-from pfels.cli.tables import budget_notes
-from pfels.report_words import claimed_epsilon, epsilon, seconds
+from pfels.cli.options import Against, Json, Preset, Set, TotalEpsilon, footing, overrides, split_list, stem
+from pfels.report.terminal import budget_notes, number, print_json, print_table
+from pfels.report.text import claimed_epsilon, epsilon, seconds
 
 
 def command(
@@ -63,15 +50,15 @@ def command(
 
         pfels plan demo --smoothness 0.5 --gradient-variance 0.1
     """
-    from pfels.config import load_config
-    from pfels.own_keys import for_scheme
-    from pfels.schemes import SCHEMES
+    from pfels.config.load import load_config
+    from pfels.config.scheme_keys import for_scheme
+    from pfels.schemes.registry import SCHEMES
 
     names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
     changed = overrides(settings, scheme="--schemes")
     for name in sorted(names, key="pfels-plus".__eq__):  # last the one that knows every setting
         config = load_config(preset, {**for_scheme(changed, name), "scheme": name})
-    from pfels.planning import assumed_losses, plan
+    from pfels.studies.plan import assumed_losses, plan
 
     given = {
         "smoothness": smoothness, "gradient_variance": gradient_variance, "gamma_squared": gamma_squared,

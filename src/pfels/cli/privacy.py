@@ -5,13 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from pfels.cli.common import Json, Set, number, overrides, print_json, print_table, say
-from pfels.config import Config, load_config, presets
+from pfels.cli.options import Json, Set, overrides
+from pfels.config.load import load_config, presets
+from pfels.config.scheme_keys import require_known
+from pfels.config.tree import Config
 from pfels.errors import InputError
-from pfels.own_keys import require_known
-from pfels.privacy import Adversary, Loss, Sampling
+from pfels.privacy.events import Adversary, Loss, Sampling
+from pfels.report.terminal import number, print_json, print_table, say
 
 ROWS = {"claimed": "claimed, a round", "exact_per_round": "exact, a round", "server": "server", "outsider": "outsider"}
+
 ASSUMED = (
     "Numbers alone describe a noise level that does not depend on who was drawn. In pfels, wfl-p and wfl-pdp it does, "
     "and an outsider's figure does not exist: pfels privacy PRESET prices a scheme as it is."
@@ -87,7 +90,7 @@ def command(
     if target_epsilon is not None:
         if participations is not None and adversary is Adversary.OUTSIDER:
             raise InputError("--participations: counts against the server, which knows who takes part; leave it out")
-        from pfels.calibration import calibrate
+        from pfels.privacy.calibration import calibrate
 
         found = calibrate(
             adversary=adversary, epsilon=target_epsilon, delta=delta, rounds=rounds, devices=devices, cohort=cohort,
@@ -96,7 +99,7 @@ def command(
         _show_need(target_epsilon, found.noise_multiplier, None, found.loss, rounds=rounds, json=json)
         return
 
-    from pfels.privacy_figures import figures
+    from pfels.privacy.figures import figures
 
     report = figures(
         devices=devices, cohort=cohort, delta=delta, rounds=rounds, noise_multiplier=noise_multiplier,
@@ -119,15 +122,15 @@ def _of_preset(
     config = load_config(preset, changed)
     require_known(changed, config.scheme)
     if target is not None:
-        from pfels.footing import Footing, needed
+        from pfels.privacy.calibration import Footing
+        from pfels.studies.budget import needed
 
         need = needed(config, Footing(target, adversary), participations)
         _show_need(target, need.noise_multiplier, need.beta, need.loss, rounds=config.rounds, json=json)
         return
 
-    from pfels.foresight import foresee
-    from pfels.linking import link_system
-    from pfels.shapes import dimension
+    from pfels.experiment.forecast import foresee
+    from pfels.experiment.link import dimension, link_system
 
     say("following every round's cohort and channel, without training …")
     system = link_system(config, dimension=dimension(config))

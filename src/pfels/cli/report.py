@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pfels.cli.common import Json, print_json, say
+from pfels.cli.options import Json
+from pfels.report.terminal import print_json, say
 
 
 def command(
@@ -26,7 +27,7 @@ def command(
 
         pfels report runs/demo runs/demo-sweep --out both.html
     """
-    from pfels.report import write_report
+    from pfels.report.page import write_report
 
     document = write_report(directories, out)
     for each in document["damaged"]:

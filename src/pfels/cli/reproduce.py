@@ -9,25 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from pfels.cli.common import (
-    Jobs,
-    Json,
-    Out,
-    Seeds,
-    Set,
-    number,
-    overrides,
-    print_json,
-    print_table,
-    progress,
-    say,
-    seed_list,
-    split_list,
-)
-from pfels.cli.tables import claim_note, scientific, spread
+from pfels.cli.options import Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
+from pfels.cli.progress import progress
 from pfels.errors import InputError
-from pfels.paper import TARGETS, check
-from pfels.report_words import claimed_epsilon, epsilon, seconds
+from pfels.paper.targets import TARGETS, check
+from pfels.report.terminal import claim_note, number, print_json, print_table, say, scientific, spread
+from pfels.report.text import claimed_epsilon, epsilon, seconds
 
 
 def command(
@@ -66,7 +53,7 @@ def command(
     """
     changed, numbers, rates = overrides(settings), seed_list(seeds), _rates(learning_rates)
     check(target, scale=scale, settings=changed, preset=preset, learning_rates=rates)
-    from pfels.reproduce import reproduce
+    from pfels.paper.reproduce import reproduce
 
     document = reproduce(
         target, scale=scale, seeds=numbers, jobs=jobs, out=out or Path("runs") / "reproduce", overrides=changed,
@@ -82,7 +69,7 @@ def command(
 
 @contextmanager
 def _watch(points: Sequence[Any]) -> Iterator[Any]:
-    from pfels.naming import point_name
+    from pfels.experiment.directory import point_name
 
     with progress([point_name(p.settings) for p in points], [p.config.rounds for p in points]) as report:
         yield report

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from pfels.cli.common import Json, Out, Preset, Set, overrides, print_json, print_table, progress, say, stem
-from pfels.cli.tables import privacy_lines, run_rows
-from pfels.config import load_config
-from pfels.own_keys import require_known
+from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
+from pfels.cli.progress import progress
+from pfels.config.load import load_config
+from pfels.config.scheme_keys import require_known
+from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
 
 
 def command(
@@ -41,10 +42,10 @@ def command(
     config = load_config(preset, changed)
     require_known(changed, config.scheme)
 
-    from pfels.experiment import run  # not before the config is known to be right: PyTorch takes seconds to import
-    from pfels.naming import point_name
-    from pfels.ranks import Ranks
-    from pfels.tensorboard import scalars
+    from pfels.experiment.directory import point_name
+    from pfels.experiment.loop import run
+    from pfels.experiment.tensorboard import scalars
+    from pfels.runtime.distributed import Ranks
 
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
     path = out or Path("runs") / stem(preset) / point_name(label)

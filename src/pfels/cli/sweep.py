@@ -4,24 +4,10 @@ from typing import Annotated
 
 import typer
 
-from pfels.cli.common import (
-    Jobs,
-    Json,
-    Out,
-    Preset,
-    Seeds,
-    Set,
-    overrides,
-    place,
-    print_json,
-    print_table,
-    progress,
-    say,
-    seed_list,
-    split_list,
-    stem,
-)
+from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, split_list, stem
+from pfels.cli.progress import progress
 from pfels.errors import InputError
+from pfels.report.terminal import print_json, print_table, say
 
 
 def command(
@@ -51,11 +37,10 @@ def command(
 
         pfels sweep demo --grid compression.ratio=0.1,0.3,1.0 --seeds 0,1,2 --shard 2/8 --out shared/sweep
     """
-    from pfels.cli.tables import scientific, spread
-    from pfels.comparison import group_by_settings
-    from pfels.config import parse_value
-    from pfels.naming import point_name
-    from pfels.sweep import Shard, grid, run_points
+    from pfels.config.load import parse_value
+    from pfels.experiment.directory import point_name
+    from pfels.report.terminal import scientific, spread
+    from pfels.studies.sweep import Shard, grid, group_by_settings, run_points
 
     if not axes:
         raise InputError("--grid: needed at least once, such as --grid compression.ratio=0.1,0.3")

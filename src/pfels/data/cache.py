@@ -13,7 +13,6 @@ from pfels.errors import RunError
 
 Say = Callable[[str], None]
 Progress = Callable[[str, int, int], None]  # what is being done, how far, out of how much
-
 BLOCK = 2**20
 
 

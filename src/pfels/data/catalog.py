@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pfels.errors import InputError
-from pfels.wording import nearest
+from pfels.errors import InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,7 @@ _ENTRIES = (
         sources=("generated from the seed",),
     ),
 )
+
 CATALOG: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfels.data.cache import Progress
-from pfels.data.clients import REASON, SourceError
+from pfels.data.packages import REASON, SourceError
 
 ENDPOINT = "https://huggingface.co"
 TIMEOUT_S = 10

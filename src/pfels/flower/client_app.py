@@ -16,13 +16,13 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from pfels.assembly import Experiment, build
 from pfels.errors import InputError, RunError
-from pfels.flower import settings, wire
-from pfels.flower.own_data import own_federation
-from pfels.flower.wire import Ask, Hello, Place, numbers, packed
-from pfels.link import Link, Tally
-from pfels.workers import one_thread_each
+from pfels.experiment.setup import Experiment, build
+from pfels.flower import messages, settings
+from pfels.flower.local_data import own_federation
+from pfels.flower.messages import Ask, Hello, Place, numbers, packed
+from pfels.runtime.threads import one_thread_each
+from pfels.schemes.plan import Link, Tally
 
 app = ClientApp()
 
@@ -51,7 +51,7 @@ def train(message: Message, context: Context) -> Message:
         _check_devices(ask, link, context)
         context.state["done"] = ConfigRecord({"round": ask.round})
         signals = _signals(experiment, link, ask, context)
-    return Message(wire.answer(signals), reply_to=message)
+    return Message(messages.answer(signals), reply_to=message)
 
 
 def _check_round(ask: Ask, experiment: Experiment, context: Context) -> None:

@@ -8,18 +8,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pfels import experiment
-from pfels.cli.common import print_table, say
-from pfels.cli.tables import COMPARE_COLUMNS, compare_notes, compare_rows
-from pfels.comparison import aggregate
-from pfels.config import load_config
+from pfels.config.load import load_config
 from pfels.errors import InputError
+from pfels.experiment import loop
+from pfels.experiment.directory import check, point_name
 from pfels.flower.loopback import Loopback
 from pfels.flower.server_app import told
-from pfels.interrupts import interrupt_once
-from pfels.naming import point_name
-from pfels.report import write_report
-from pfels.store import check
+from pfels.report.page import write_report
+from pfels.report.terminal import COMPARE_COLUMNS, compare_notes, compare_rows, print_table, say
+from pfels.runtime.signals import interrupt_once
+from pfels.studies.aggregate import aggregate
 
 NODES = 4
 ROUNDS = 10
@@ -43,7 +41,7 @@ def main(out: Path) -> int:
             if not (here / "summary.json").exists():
                 say(said)
                 return 1
-            result, simulated = experiment.run(config, here), experiment.run(config)
+            result, simulated = loop.run(config, here), loop.run(config)
             apart = float((result.parameters - simulated.parameters).norm() / simulated.parameters.norm())
             off = max(off, apart)
             rows[scheme] = aggregate([result.summary])

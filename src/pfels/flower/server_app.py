@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore import log
 
 from pfels.errors import GuardError, InputError, RunError
-from pfels.experiment import Result
+from pfels.experiment.loop import Result
 from pfels.flower import settings
 from pfels.flower.strategy import OverTheAir
 

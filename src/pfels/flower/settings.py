@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pfels.config import NEUTRAL_KEYS, Config, load_config
+from pfels.config.load import load_config
+from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError
 
 OWN_KEYS = ("preset", "out", "noise", "reply_timeout_s")

@@ -13,18 +13,17 @@ from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 from torch import Tensor
 
-from pfels import experiment
-from pfels.config import Config
+from pfels.config.tree import Config
 from pfels.errors import RunError
+from pfels.experiment import loop
 from pfels.flower import settings
-from pfels.flower.fleet import Fleet
-from pfels.flower.once import Begun
+from pfels.flower.messages import Ask, Hello
+from pfels.flower.nodes import Fleet
+from pfels.flower.round import Begun, Turn
 from pfels.flower.settings import Settings
-from pfels.flower.turn import Turn
-from pfels.flower.wire import Ask, Hello
-from pfels.link import Link, Tally
-from pfels.schemes import Scheme
-from pfels.system import System
+from pfels.schemes.plan import Link, Tally
+from pfels.schemes.scheme import Scheme
+from pfels.schemes.system import System
 
 Progress = Callable[[Mapping[str, Any]], None]
 
@@ -37,7 +36,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         self.noise_seed = secrets.randbits(64) if wanted.secret_noise else None
         self.turn: Turn | None = None
         self.fleet: Fleet | None = None
-        self.finished: experiment.Result | None = None
+        self.finished: loop.Result | None = None
 
     def start(self, grid: Grid) -> Result:  # rounds, model and waiting time are in the settings
         """Run to the end, or go on from where the run directory stands."""
@@ -45,7 +44,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         self.fleet = Fleet(grid, Hello(settings.shared(config), settings.digest(config)), self.wanted.reply_timeout_s)
         self.fleet.gather()
         begun = (self.wanted.out / "config.toml").exists()
-        self.finished = experiment.run(
+        self.finished = loop.run(
             _saved_every_round(config), self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry,
             carrier=f"Flower {version('flwr')}",
         )  # fmt: skip

@@ -3,15 +3,16 @@
 import math
 from typing import TYPE_CHECKING
 
-from pfels.link import Link, Tally
-from pfels.privacy import claimed_noise_multiplier
-from pfels.schemes.fedavg import indices, receive  # line 13
-from pfels.system import System
-from pfels.torch_later import Tensor
-from pfels.vectors import check_sensitivity, clip
+from pfels.privacy.claim import claimed_noise_multiplier
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.fedavg import indices, receive
+from pfels.schemes.plan import Link, Tally
+from pfels.schemes.system import System
+from pfels.uplink.clipping import check_sensitivity, clip
 
 if TYPE_CHECKING:
-    from pfels.training import LocalUpdates
+    from pfels.training.local import LocalUpdates
+
 
 __all__ = ["indices", "noise", "prepare", "receive", "send"]
 

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from pfels.link import Link, Tally
-from pfels.system import System
-from pfels.torch_later import Tensor
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.plan import Link, Tally
+from pfels.schemes.system import System
 
 if TYPE_CHECKING:
-    from pfels.training import LocalUpdates
+    from pfels.training.local import LocalUpdates
 
 
 def prepare(system: System, t: int) -> Link:

@@ -5,15 +5,15 @@ Line 16, θ ← θ + Δ̂, belongs to the experiment.
 
 from typing import TYPE_CHECKING
 
-from pfels.link import Air, Link, Tally
-from pfels.power import align, transmit
-from pfels.sparsify import lift, project
-from pfels.system import System
-from pfels.torch_later import Tensor
-from pfels.vectors import clip
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.plan import Air, Link, Tally
+from pfels.schemes.system import System
+from pfels.uplink.clipping import clip
+from pfels.uplink.compression import lift, project
+from pfels.uplink.power import align, transmit
 
 if TYPE_CHECKING:
-    from pfels.training import LocalUpdates
+    from pfels.training.local import LocalUpdates
 
 
 def prepare(system: System, t: int) -> Link:

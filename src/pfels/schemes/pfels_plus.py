@@ -13,19 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from pfels.calibration import calibrate, ration
-from pfels.channel import gain_exceeds, snr_at
-from pfels.cohort import Ids
-from pfels.link import Air, Link, Tally
-from pfels.power import carries, serving_level, transmit
-from pfels.privacy import Adversary, Sampling
-from pfels.sparsify import lift, project
-from pfels.system import Budget, System
-from pfels.torch_later import Tensor
-from pfels.vectors import clip
+from pfels.arrays import Ids
+from pfels.privacy.calibration import Budget, calibrate, ration
+from pfels.privacy.events import Adversary, Sampling
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.plan import Air, Link, Tally
+from pfels.schemes.system import System
+from pfels.uplink.channel import gain_exceeds, snr_at
+from pfels.uplink.clipping import clip
+from pfels.uplink.compression import lift, project
+from pfels.uplink.power import carries, serving_level, transmit
 
 if TYPE_CHECKING:
-    from pfels.training import LocalUpdates
+    from pfels.training.local import LocalUpdates
+
 
 QUANTILES = (np.arange(256) + 0.5) / 256  # of the law of the power limits
 

@@ -1,9 +1,9 @@
 """WFL-PDP: WFL-P held to the privacy limit as well (eq. (37))."""
 
-from pfels.link import Air, Link
-from pfels.power import align
+from pfels.schemes.plan import Air, Link
+from pfels.schemes.system import System
 from pfels.schemes.wfl_p import indices, receive, send
-from pfels.system import System
+from pfels.uplink.power import align
 
 __all__ = ["indices", "prepare", "receive", "send"]
 

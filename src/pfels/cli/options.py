@@ -1,0 +1,88 @@
+"""What the subcommands share: options, output, live progress."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pfels.config.load import parse_override, presets
+from pfels.errors import InputError
+from pfels.privacy.checks import require_positive
+from pfels.privacy.events import Adversary
+
+Preset = Annotated[str, typer.Argument(metavar="PRESET", help=f"A preset ({', '.join(presets())}) or a TOML file.")]
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", metavar="KEY=VALUE", help="Change one setting, such as `-s compression.ratio=0.1`. Repeatable."
+    ),
+]
+
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the run directories go.")]
+Seeds = Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs side by side. The results do not depend on it.")]
+
+TotalEpsilon = Annotated[
+    float | None, typer.Option(help="Bring every private scheme to this budget for the whole training.")
+]
+
+Against = Annotated[
+    Adversary | None, typer.Option("--adversary", help="Against whom --total-epsilon must hold; the server by default.")
+]
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
+
+
+def overrides(pairs: Sequence[str] | None, **elsewhere: str) -> dict[str, Any]:
+    """The -s options as keys and values; `elsewhere` names keys for which there is an option."""
+    changed = dict(map(parse_override, pairs or []))
+    for key, option in elsewhere.items():
+        if key in changed:
+            raise InputError(f"-s {key}: use {option} instead")
+    return changed
+
+
+def footing(total_epsilon: float | None, adversary: Adversary | None) -> Any:
+    """The common budget that was asked for, if one was."""
+    if total_epsilon is None:
+        if adversary is not None:
+            raise InputError("--adversary: says against whom --total-epsilon must hold; give both")
+        return None
+    require_positive("--total-epsilon", total_epsilon)
+
+    from pfels.privacy.calibration import Footing
+
+    return Footing(total_epsilon, adversary or Adversary.SERVER)
+
+
+def split_list(text: str, *, option: str) -> list[str]:
+    """The items of a comma-separated option."""
+    items = [item.strip() for item in text.split(",")]
+    if not all(items) or len(set(items)) < len(items):
+        raise InputError(f"{option} = {text!r}: must be distinct values separated by commas")
+    return items
+
+
+def seed_list(text: str) -> list[int]:
+    """The seeds of --seeds."""
+    items = split_list(text, option="--seeds")
+    if not all(item.isdecimal() and len(item) < 20 for item in items):
+        raise InputError(f"--seeds = {text!r}: must be whole numbers from 0, separated by commas")
+    seeds = [int(item) for item in items]
+    if len(set(seeds)) < len(seeds):
+        raise InputError(f"--seeds = {text!r}: must be distinct")
+    return seeds
+
+
+def stem(preset: str) -> str:
+    """The name under which a preset's or a file's runs are kept."""
+    return Path(preset).stem
+
+
+def place(preset: str, changed: Mapping[str, Any]) -> Path:
+    """Where several runs go by default: a folder for each set of changes, so that none stands in another's way."""
+    from pfels.experiment.directory import point_name
+
+    return Path("runs") / (stem(preset) if not changed else f"{stem(preset)},{point_name(changed)}")

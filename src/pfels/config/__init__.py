@@ -1,0 +1,1 @@
+"""The one validated description of an experiment."""

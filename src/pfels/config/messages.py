@@ -1,0 +1,72 @@
+"""Config errors in one line (what, where, what would be right), and configs as TOML."""
+
+import difflib
+from collections.abc import Mapping
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from pfels.errors import nearest
+
+
+def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
+    """One line for a validation error: the key, the value it had, and what it must be."""
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return unknown_key(key, root)
+    if error["type"] == "value_error":
+        return error["msg"].removeprefix("Value error, ")
+    return f"{key} = {error['input']!r}: {_requirement(key, root)}"
+
+
+def unknown_key(key: str, root: type[BaseModel]) -> str:
+    """One line for a key that does not exist, with the nearest one that does."""
+    known = _known_keys(root)
+    table, _, leaf = key.partition(".")
+    tables = list(dict.fromkeys(name.partition(".")[0] for name in known if "." in name))
+    if table not in tables and not leaf and (close := difflib.get_close_matches(table, tables, n=1, cutoff=0.6)):
+        return f"{key}: unknown table; did you mean {close[0]}?"
+    return f"{key}: unknown key{nearest(key, known)}"
+
+
+def _requirement(key: str, root: type[BaseModel]) -> str:
+    """What the field's own type and bounds ask for, in words."""
+    model: Any = root
+    *tables, leaf = key.split(".")
+    for table in tables:
+        model = model.model_fields[table].annotation
+    field = model.model_fields[leaf]
+    kind, metadata = field.annotation, list(field.metadata)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return f"must be a table with the keys {', '.join(kind.model_fields)}"
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(a for a in get_args(kind) if a is not type(None))
+    if get_origin(kind) is Annotated:
+        kind, *extra = get_args(kind)
+        metadata += [m for e in extra for m in getattr(e, "metadata", [e])]
+    if get_origin(kind) is Literal:
+        return f"must be one of {', '.join(get_args(kind))}"
+    pattern = next((m.pattern for m in metadata if getattr(m, "pattern", None)), None)
+    bounds = {name: getattr(m, name) for m in metadata for name in ("gt", "ge", "lt", "le") if hasattr(m, name)}
+    word = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}[kind]
+    return f"must be {word}" + (f" that matches {pattern}" if pattern else _interval(bounds))
+
+
+def _interval(bounds: Mapping[str, Any]) -> str:
+    ends = bounds.get("gt", bounds.get("ge")), bounds.get("lt", bounds.get("le"))
+    low, high = (f"{end:g}" if isinstance(end, float) else end for end in ends)
+    if low is not None and high is not None:
+        return f" in {'(' if 'gt' in bounds else '['}{low}, {high}{')' if 'lt' in bounds else ']'}"
+    if low is not None:
+        return f" {'above' if 'gt' in bounds else 'of at least'} {low}"
+    return ""
+
+
+def _known_keys(root: type[BaseModel]) -> list[str]:
+    keys = []
+    for name, field in root.model_fields.items():
+        inner = getattr(field.annotation, "model_fields", None)
+        keys += [name] if inner is None else [f"{name}.{leaf}" for leaf in inner]
+    return keys

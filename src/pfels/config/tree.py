@@ -1,0 +1,195 @@
+"""The one validated, frozen description of an experiment."""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pfels.config.toml import to_toml
+from pfels.errors import nearest
+from pfels.schemes.registry import SCHEMES
+
+Positive = Annotated[float, Field(ge=1e-20, le=1e20, allow_inf_nan=False)]  # squares and products stay floats
+Decibels = Annotated[float, Field(ge=-300, le=300)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
+NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Data(_Table):
+    """Which examples there are and how they are spread over the devices.
+
+    Where it is not said, data that come by device or by writer stay so, and others are spread evenly. `alpha` is
+    the Dirichlet law's, or with `beta` that of Synthetic(α, β).
+    """
+
+    name: Literal["digits", "fashion", "mnist-writers", "cifar10", "femnist", "synthetic", "file"] = "digits"
+    path: str | None = None
+    devices: Count = 1000
+    per_device: Count | None = None
+    partition: Literal["iid", "dirichlet", "writer"] = "iid"
+    alpha: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    beta: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _natural(cls, tree: Any) -> Any:
+        if isinstance(tree, Mapping) and tree.get("name") in ("mnist-writers", "femnist", "synthetic"):
+            return {"partition": "writer", **tree}
+        return tree
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Data":
+        if self.name == "file" and self.path is None:
+            raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
+        if self.name in ("digits", "synthetic") and self.path is not None:
+            raise ValueError(f'data.path = {self.path!r}: data.name = "{self.name}" is read from no file; leave it out')
+        if self.name == "synthetic" and self.partition == "dirichlet":
+            raise ValueError('data.partition = "dirichlet": synthetic data come by device; use writer, or iid')
+        if self.partition == "dirichlet" and self.alpha == 0:
+            raise ValueError("data.alpha = 0: must be above 0 for the Dirichlet law")
+        return self
+
+
+class Model(_Table):
+    """The network every device trains."""
+
+    name: Literal["mlp", "cnn", "vgg11", "resnet18"] = "mlp"
+    hidden: Count = 64
+
+
+class Training(_Table):
+    """Local training on a device; clip is the paper's C₁, so an update is clipped to ητC₁."""
+
+    learning_rate: Positive = 0.05
+    local_epochs: Count = 5
+    batch_size: Count = 50
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    clip: Positive = 1.0
+
+    @property
+    def update_bound(self) -> float:
+        """The norm ητC₁ to which every update is clipped (Lemma 2)."""
+        return self.learning_rate * self.local_epochs * self.clip
+
+
+class Cohort(_Table):
+    """Who takes part in a round: exactly `size` devices, or each with probability size/devices."""
+
+    size: Count = 32
+    sampling: Literal["without-replacement", "poisson"] = "without-replacement"
+
+
+class Channel(_Table):
+    """The uplink: fading law, receiver noise, power budgets as signal-to-noise ratios, and the spectrum.
+
+    With pfels-plus, a device whose gain is less than `silent_below` does not send, which saves energy.
+    """
+
+    gain_mean: Positive = 0.02
+    gain_min: Positive = 0.0001
+    gain_max: Positive = 0.1
+    silent_below: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    noise_std: Positive = 1.0
+    snr_min_db: Decibels = 2.0
+    snr_max_db: Decibels = 15.0
+    snr_scale: Literal["linear", "db"] = "linear"
+    subcarriers: Count = 3300
+    slot_ms: Positive = 10.0
+
+
+class Compression(_Table):
+    """The share p = k/d of coordinates sent; for pfels-plus, how they are chosen and whether the rest is kept."""
+
+    ratio: float = Field(default=0.3, gt=0, le=1)
+    kind: Literal["rand-k", "public-top-k"] = "rand-k"
+    error_feedback: bool = False
+
+
+class Privacy(_Table):
+    """The paper's per-round claim, and pfels-plus' budget for the whole training; delta defaults to 1/N for both."""
+
+    epsilon: Positive = 1.5
+    delta: float | None = Field(default=None, ge=1e-300, lt=1)
+    total_epsilon: Positive = 4.0
+    adversary: Literal["server", "outsider"] = "server"
+
+
+class Server(_Table):
+    """What the server does with a round's estimate: θ ← θ + learning_rate·v with v ← momentum·v + Δ̂."""
+
+    learning_rate: Positive = 1.0
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+
+
+class Run(_Table):
+    """How the work is carried out; none of these changes what is learned, except that an engine may round otherwise."""
+
+    eval_every: Count = 10
+    checkpoint_every: Count = 25
+    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
+    engine: Literal["auto", "batched", "threaded"] = "auto"
+    workers: int = Field(default=0, ge=0)
+
+
+class Config(_Table):
+    """One experiment. The same config gives the same result to the bit."""
+
+    scheme: str = "pfels"
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    rounds: Count = 300
+    data: Data = Data()
+    model: Model = Model()
+    training: Training = Training()
+    cohort: Cohort = Cohort()
+    channel: Channel = Channel()
+    compression: Compression = Compression()
+    privacy: Privacy = Privacy()
+    server: Server = Server()
+    run: Run = Run()
+
+    @property
+    def delta(self) -> float:
+        """The δ of every privacy figure: the one that is set, or 1/N."""
+        return 1 / self.data.devices if self.privacy.delta is None else self.privacy.delta
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Config":
+        channel, devices = self.channel, self.data.devices
+        if self.scheme not in SCHEMES:
+            raise ValueError(f"scheme = {self.scheme!r}: unknown scheme{nearest(self.scheme, SCHEMES)}")
+        if self.cohort.size > devices:
+            raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}")
+        if not channel.gain_min <= channel.gain_max:
+            raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")
+        if not channel.snr_min_db <= channel.snr_max_db:
+            raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
+        if channel.silent_below > channel.gain_max:
+            raise ValueError(f"channel.silent_below = {channel.silent_below}: must be at most {channel.gain_max}")
+        if self.scheme != "pfels-plus" and channel.silent_below:
+            raise ValueError("channel.silent_below: only pfels-plus has it; leave it out")
+        compression = self.compression
+        if self.scheme != "pfels-plus" and (compression.kind != "rand-k" or compression.error_feedback):
+            raise ValueError("compression.kind, compression.error_feedback: only pfels-plus has them; leave them out")
+        return self
+
+    def flat(self) -> dict[str, Any]:
+        """Every set key with its value, as `table.key`, in the order of the tree."""
+        tree = self.model_dump(exclude_none=True)
+        tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
+        inner = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
+        return {key: value for key, value in tree.items() if key not in tables} | inner
+
+    def digest(self, *, leaving_out: Collection[str] = NEUTRAL_KEYS) -> str:
+        """A hash of all that can change a result."""
+        kept = {key: value for key, value in self.flat().items() if key not in leaving_out}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+    def to_toml(self) -> str:
+        """The whole config as TOML that `load_config` reads back."""
+        return to_toml(self.model_dump(exclude_none=True))

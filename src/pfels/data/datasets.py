@@ -1,0 +1,95 @@
+"""Real data as tensors."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pfels.data import install
+from pfels.data.catalog import find
+from pfels.data.examples import Dataset, Examples
+from pfels.data.formats import cifar10, idx, leaf, npz, packed
+from pfels.data.sources import SOURCES
+from pfels.errors import InputError
+
+# CIFAR-10's pixels are centred by round numbers that no data set enters: the usual means and deviations of its
+# channels (0.45 to 0.49, and 0.25) are statistics of the very images that the devices hold.
+CIFAR_CENTRE, CIFAR_SPREAD = 0.5, 0.25
+
+
+def load(name: str, path: str | None = None) -> Dataset:
+    """The data set of that name: from `path` where one is given, else from the cache; "file" is the user's own .npz."""
+    if name == "digits":
+        return _digits()
+    if name == "file":
+        return _npz(Path(str(path)))
+    place = _found(name) if path is None else Path(path)
+    if name == "mnist-writers":
+        return _npz(place)
+    if name == "femnist":
+        return _femnist(place if path is None else leaf.converted(place))
+    where = f"data.path = {path!r}" if path is not None else str(place)
+    try:
+        return _fashion(place) if name == "fashion" else _cifar10(place)
+    except OSError as error:
+        raise InputError(f"{where}: {error.filename}: {error.strerror}") from None
+
+
+def _found(name: str) -> Path:
+    """Where the cache has the data set."""
+    place = install.place(find(name))
+    if place is None or not place.exists():
+        source = "" if SOURCES[name] else " --from FILE"
+        raise InputError(f'data.name = "{name}": not in the cache; run: pfels data get {name}{source}')
+    return place
+
+
+def _digits() -> Dataset:
+    """Scikit-learn's 1,797 digits of 8×8 pixels; one split for all seeds, so that they share a test set."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    x = (bunch.images / 16.0).astype(np.float32)[:, None]
+    y = bunch.target.astype(np.int64)
+    order = np.random.Generator(np.random.Philox(key=1797)).permutation(len(y))
+    test, train = order[:360], order[360:]
+    return Dataset(_examples(x[train], y[train]), _examples(x[test], y[test]), classes=10)
+
+
+def _npz(path: Path) -> Dataset:
+    """A user's own arrays; as many classes as the labels name."""
+    arrays = npz.read(path)
+    train = _examples(arrays["x_train"], arrays["y_train"])
+    test = _examples(arrays["x_test"], arrays["y_test"])
+    classes = int(max(train.y.max(), test.y.max())) + 1
+    return Dataset(train, test, classes=classes, writers=arrays.get("writer_train"))
+
+
+def _fashion(folder: Path) -> Dataset:
+    """Fashion-MNIST, pixels in [0, 1]."""
+    (x, y), (x_test, y_test) = ([idx.read(folder, name) for name in part] for part in (idx.TRAIN, idx.TEST))
+    for images, labels in ((x, y), (x_test, y_test)):
+        if images.shape != (len(labels), 28, 28) or labels.ndim != 1:
+            raise InputError(f"{folder}: {images.shape} images and {labels.shape} labels; must be 28×28, a label each")
+    return Dataset(_examples(x[:, None], y), _examples(x_test[:, None], y_test), classes=10)
+
+
+def _cifar10(folder: Path) -> Dataset:
+    """CIFAR-10, pixels as (x/255 − 0.5)/0.25."""
+    inner = folder / "cifar-10-batches-bin"
+    parts = [cifar10.read(inner if inner.is_dir() else folder, names) for names in (cifar10.TRAIN, cifar10.TEST)]
+    train, test = (_examples(x, y, centre=CIFAR_CENTRE, spread=CIFAR_SPREAD) for x, y in parts)
+    return Dataset(train, test, classes=10)
+
+
+def _femnist(folder: Path) -> Dataset:
+    """FEMNIST by writer, as LEAF has it: ink is dark on white, pixels in [0, 1]. There is no test set of its own."""
+    x, y, writers = packed.read(folder)
+    return Dataset(_examples(x, y), None, classes=packed.CLASSES, writers=writers)
+
+
+def _examples(x: NDArray[Any], y: NDArray[Any], *, centre: float = 0.0, spread: float = 1.0) -> Examples:
+    stored = x if x.dtype == np.uint8 else np.ascontiguousarray(x, np.float32)
+    return Examples(torch.from_numpy(stored), torch.from_numpy(y.astype(np.int64)), centre, spread)

@@ -1,0 +1,38 @@
+"""CIFAR-10's official binary layout: records of one label byte, then 1024 red, 1024 green and 1024 blue bytes."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfels.errors import InputError
+
+Bytes = NDArray[np.uint8]
+TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
+TEST = ("test_batch.bin",)
+RECORD = 1 + 3 * 32 * 32
+
+
+def read(folder: Path, names: Iterable[str]) -> tuple[Bytes, Bytes]:
+    """The images (n, 3, 32, 32) and the labels of these files."""
+    sizes = []
+    paths = [folder / name for name in names]
+    for path in paths:
+        size = path.stat().st_size
+        if size == 0 or size % RECORD:
+            raise InputError(f"{path}: {size} bytes; must be records of {RECORD}")
+        sizes.append(size // RECORD)
+    x, y, first = np.empty((sum(sizes), 3, 32, 32), np.uint8), np.empty(sum(sizes), np.uint8), 0
+    for path, count in zip(paths, sizes, strict=True):  # a file at a time, so that memory never holds them twice
+        records = np.fromfile(path, np.uint8).reshape(count, RECORD)
+        y[first : first + count] = records[:, 0]
+        x[first : first + count] = records[:, 1:].reshape(count, 3, 32, 32)
+        first += count
+    return x, y
+
+
+def write(path: Path, x: Bytes, y: Bytes) -> None:
+    """One file of records from images (n, 32, 32, 3) and labels."""
+    planes = x.reshape(len(y), 32 * 32, 3).transpose(0, 2, 1).reshape(len(y), -1)
+    np.concatenate([y[:, None], planes], axis=1).tofile(path)

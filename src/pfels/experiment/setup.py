@@ -1,0 +1,79 @@
+"""From a config to the parts of an experiment: data on devices, a network, and the system the scheme runs on."""
+
+from dataclasses import dataclass
+
+import torch
+
+from pfels.config.tree import Config
+from pfels.data import datasets, partition
+from pfels.data.partition import Federation
+from pfels.data.synthetic import SyntheticFederation
+from pfels.errors import InputError
+from pfels.experiment.link import link_system
+from pfels.runtime.distributed import Ranks
+from pfels.runtime.threads import Crew
+from pfels.schemes.registry import load_scheme
+from pfels.schemes.scheme import Scheme
+from pfels.schemes.system import System
+from pfels.seeding import Purpose, generator
+from pfels.training import networks
+from pfels.training.local import LocalTraining, resolve
+from pfels.training.networks import Network
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A config made real: data on devices, a network and how it is trained, and the system that the scheme runs on."""
+
+    config: Config
+    federation: Federation
+    network: Network
+    training: LocalTraining
+    system: System
+    scheme: Scheme
+
+
+def build(
+    config: Config,
+    *,
+    workers: int | None = None,
+    engine: str | None = None,
+    ranks: Ranks | None = None,
+    federation: Federation | None = None,
+) -> Experiment:
+    """Everything a run needs, built from its config; wrong data are found here, before anything is written.
+
+    `engine` is the one that a run was begun with, if it was; otherwise the config says which. `ranks` are the
+    processes that share the run. `federation` stands in for the one of the config, where a machine has its own data.
+    """
+    if config.run.device != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
+    ranks = Ranks(device=config.run.device) if ranks is None else ranks
+    federation = federate(config) if federation is None else federation
+    model, training = config.model, config.training
+    network = networks.build(model.name, shape=federation.shape, classes=federation.classes, hidden=model.hidden)
+    local = LocalTraining(
+        network, federation, learning_rate=training.learning_rate, epochs=training.local_epochs,
+        batch_size=training.batch_size, momentum=training.momentum,
+        engine=engine or resolve(config.run.engine, network),
+        crew=Crew(config.run.workers or workers or ranks.cores),
+    )  # fmt: skip
+    start = network.initial(generator(config.seed, Purpose.MODEL))
+    system = link_system(config, dimension=network.dimension, training=local, start=start, ranks=ranks)
+    scheme = load_scheme(config.scheme)
+    scheme.prepare(system, 0)  # what the scheme itself refuses, such as a δ too large for its claim, shows here
+    return Experiment(config, federation, network, local, system, scheme)
+
+
+def federate(config: Config) -> Federation:
+    """The devices of a config and their examples."""
+    data = config.data
+    if data.name == "synthetic":
+        return SyntheticFederation(
+            seed=config.seed, devices=data.devices, per_device=data.per_device,
+            alpha=data.alpha, beta=data.beta, iid=data.partition == "iid",
+        )  # fmt: skip
+    return partition.split(
+        datasets.load(data.name, data.path), generator(config.seed, Purpose.PARTITION), kind=data.partition,
+        devices=data.devices, per_device=data.per_device, alpha=data.alpha,
+    )  # fmt: skip

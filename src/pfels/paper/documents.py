@@ -1,0 +1,44 @@
+"""What a reproduction leaves behind: one document as JSON, its points as CSV, and a figure's pictures."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pfels.runtime.files import to_json, write_atomically
+
+
+def write(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]:
+    """Write the document under this stem, and give the names of the files; all but tables are drawn as well."""
+    suffixes = [".json", ".csv"]
+    rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
+    write_atomically(stem.with_suffix(".csv"), _csv(rows))
+    if kind != "table":
+        from pfels.paper.pictures import draw
+
+        suffixes += [".png", ".pdf"]
+        draw(document, kind, stem)
+    files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
+    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
+    return files
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    flat = [dict(_flat(row)) for row in rows]
+    columns = list(dict.fromkeys(key for row in flat for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue().encode()
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested values as `a.b` columns; sentences stay in the JSON."""
+    cells: list[tuple[str, Any]] = []
+    for key, value in row.items():
+        if key in ("why", "display", "reason", "distribution"):
+            continue
+        cells += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
+    return cells

@@ -1,0 +1,1 @@
+"""What rounds release, what it costs and against whom."""

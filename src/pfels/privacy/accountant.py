@@ -1,0 +1,189 @@
+"""What rounds cost a device, and against whom: events in, figures out."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfels.arrays import Reals
+from pfels.errors import InputError
+from pfels.privacy import checks
+from pfels.privacy.events import Adversary, Loss, Neighbours, RoundEvent, Sampling
+from pfels.privacy.gaussian import amplified, gaussian_epsilon
+from pfels.privacy.outsider import Rounds, fixed_size_epsilon, poisson_epsilon
+
+NO_NOISE = "nothing hides the updates: there is no noise"
+
+COHORT_DEPENDENT = (
+    "the noise level depends on who was drawn and so tells an outsider who took part, which rules out amplification "
+    "by sampling; what holds against the server holds against an outsider too"
+)
+
+
+def exact_per_round(*, noise_multiplier: float, delta: float, devices: int, cohort: int) -> float:
+    """ε of one round with the paper's sensitivity and amplification, but without its two approximations.
+
+    The Gaussian mechanism is (ε₀, δ₀ = δN/r) by its exact δ(ε), and sampling makes it log(1 + (r/N)(e^ε₀ − 1)) (Thm 2).
+    """
+    checks.require_noise_multiplier("noise_multiplier", noise_multiplier)
+    checks.require_delta(delta)
+    checks.require_cohort(devices=devices, cohort=cohort)
+    rate = cohort / devices
+    if delta >= rate:  # a device is not even drawn with probability 1 − r/N ≥ 1 − δ
+        return 0.0
+    return amplified(epsilon=gaussian_epsilon(mu=1 / noise_multiplier, delta=delta / rate), rate=rate)
+
+
+def server_loss(*, mu_squared: float, participations: int, delta: float) -> Loss:
+    """What the server learns of a device that is μ-GDP over all the rounds in which it took part."""
+    epsilon = None if math.isinf(mu_squared) else gaussian_epsilon(mu=math.sqrt(mu_squared), delta=delta)
+    return Loss(
+        adversary=Adversary.SERVER,
+        neighbours=Neighbours.DEVICE_EMPTIED,
+        delta=delta,
+        epsilon=epsilon,
+        accountant="gaussian",
+        participations=participations,
+        why=NO_NOISE
+        if epsilon is None
+        else "exact Gaussian composition over the rounds the device took part in; no amplification, as the server "
+        "knows who was drawn",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ServerLedger:
+    """What every device has lost to the server so far: μₑ² = Σ 1/zₜ² over the rounds it took part in.
+
+    Holds only those who ever took part, as three arrays in rising order of id, which is also how to store it:
+    ServerLedger(devices=…, ids=…, mu_squared=…, participations=…) restores it.
+    """
+
+    devices: int
+    ids: NDArray[np.int64]
+    mu_squared: Reals
+    participations: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, *, devices: int) -> Self:
+        """The ledger before the first round."""
+        checks.require_count("devices", devices)
+        return cls(devices, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
+
+    def after(self, event: RoundEvent) -> Self:
+        """The ledger after one more round; this one stays as it is."""
+        if event.devices != self.devices:
+            raise InputError(f"devices = {event.devices}: the ledger is of {self.devices}")
+        who = np.sort(np.array(event.participants, np.int64))
+        places = np.searchsorted(self.ids, who)
+        new = np.append(self.ids, -1)[places] != who
+        ids = np.insert(self.ids, places[new], who[new])
+        mu_squared = np.insert(self.mu_squared, places[new], 0.0)
+        participations = np.insert(self.participations, places[new], 0)
+        here = np.searchsorted(ids, who)
+        z = event.server_noise_multiplier
+        mu_squared[here] += math.inf if z == 0 else z**-2
+        participations[here] += 1
+        return type(self)(self.devices, ids, mu_squared, participations)
+
+    def worst(self, *, delta: float) -> Loss:
+        """The figure of the device that lost most."""
+        checks.require_delta(delta)
+        if not len(self.ids):
+            return server_loss(mu_squared=0.0, participations=0, delta=delta)
+        at = int(np.argmax(self.mu_squared))
+        return server_loss(
+            mu_squared=float(self.mu_squared[at]), participations=int(self.participations[at]), delta=delta
+        )
+
+    def distribution(self, *, delta: float) -> dict[str, float | None]:
+        """The least, median, 90 % and largest ε among those who took part, and the share who never did.
+
+        A quantile is the ε of a device that is really there; None is a device without any noise.
+        """
+        checks.require_delta(delta)
+        never = 1 - len(self.ids) / self.devices
+        quantiles: dict[str, float | None] = {}
+        for name, share in (("min", 0.0), ("median", 0.5), ("p90", 0.9), ("max", 1.0)):
+            if len(self.ids):
+                mu_squared = float(np.quantile(self.mu_squared, share, method="inverted_cdf"))
+                quantiles[name] = server_loss(mu_squared=mu_squared, participations=0, delta=delta).epsilon
+            else:
+                quantiles[name] = 0.0
+        return quantiles | {"never_took_part": never}
+
+
+def neighbours_for(*, adversary: Adversary, sampling: Sampling) -> Neighbours:
+    """The one relation for which a figure against this adversary is known."""
+    if adversary is Adversary.SERVER:
+        return Neighbours.DEVICE_EMPTIED
+    return Neighbours.ADD_REMOVE if sampling is Sampling.POISSON else Neighbours.REPLACE_ONE
+
+
+def outsider_loss(
+    rounds: Rounds,
+    *,
+    devices: int,
+    cohort: int,
+    sampling: Sampling,
+    delta: float,
+    cohort_dependent: bool = False,
+) -> Loss:
+    """What `rounds` (how many had each noise multiplier) tell someone who sees only the models.
+
+    ε is None where it would have to be infinite, or where the noise level depends on who was drawn.
+    """
+    checks.require_delta(delta)
+    checks.require_cohort(devices=devices, cohort=cohort)
+    epsilon, accountant = None, "none"
+    if cohort_dependent:
+        why = COHORT_DEPENDENT
+    elif 0 in rounds:
+        why = NO_NOISE
+    elif not rounds:
+        epsilon, why = 0.0, "nothing was released"
+    elif sampling is Sampling.POISSON:
+        epsilon, accountant = poisson_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)
+        why = f"every device takes part by its own coin, {cohort} in {devices}, unseen by the outsider"
+    else:
+        epsilon, accountant = fixed_size_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)
+        why = (
+            f"exactly {cohort} of {devices} take part, unseen by the outsider: who replaces a device moves the sum "
+            "by twice the bound"
+        )
+    relation = neighbours_for(adversary=Adversary.OUTSIDER, sampling=sampling)
+    return Loss(Adversary.OUTSIDER, relation, delta, epsilon, accountant, why)
+
+
+def price(
+    events: Iterable[RoundEvent], *, adversary: Adversary, delta: float, neighbours: Neighbours | None = None
+) -> Loss:
+    """What a run's rounds cost: against the server the worst device's figure, against an outsider everyone's.
+
+    `neighbours` may be left out: there is one relation for each adversary and sampling. Asking for another raises.
+    """
+    events = list(events)
+    kinds = {(event.devices, event.cohort_size, event.sampling) for event in events}
+    if len(kinds) != 1:
+        raise InputError(f"events of {len(kinds)} kinds: the rounds of a run share devices, cohort size and sampling")
+    ((devices, cohort, sampling),) = kinds
+    known = neighbours_for(adversary=adversary, sampling=sampling)
+    if neighbours not in (None, known):
+        raise InputError(f"{adversary} with {neighbours} neighbours and {sampling} sampling: the known one is {known}")
+    if adversary is Adversary.OUTSIDER:
+        return outsider_loss(
+            Counter(event.noise_multiplier for event in events),
+            devices=devices,
+            cohort=cohort,
+            sampling=sampling,
+            delta=delta,
+            cohort_dependent=any(event.cohort_dependent for event in events),
+        )
+    ledger = ServerLedger.empty(devices=devices)
+    for event in events:
+        ledger = ledger.after(event)
+    return ledger.worst(delta=delta)

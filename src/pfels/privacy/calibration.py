@@ -1,0 +1,146 @@
+"""The least noise that meets a budget for a whole training."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from pfels.errors import InputError
+from pfels.privacy import checks
+from pfels.privacy.accountant import outsider_loss, server_loss
+from pfels.privacy.events import Adversary, Loss, Sampling
+from pfels.privacy.gaussian import gaussian_mu
+
+LEAST, MOST = 1e-3, 1e6  # the noise multipliers that are tried
+LEAST_EPSILON, MOST_EPSILON = 1e-9, 1e6
+CLOSE = 0.999  # an ε from here to 1 times the budget is close enough
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A noise multiplier, and what the accountant says of a training with it: never more than the budget."""
+
+    noise_multiplier: float
+    loss: Loss
+
+
+def calibrate(
+    *,
+    adversary: Adversary,
+    epsilon: float,
+    delta: float,
+    rounds: int,
+    devices: int,
+    cohort: int,
+    sampling: Sampling,
+    participations: int | None = None,
+) -> Calibration:
+    """The smallest noise multiplier, the same every round, with which the whole training costs at most (ε, δ).
+
+    Against the server a device pays for each of its `participations`, which nobody can promise to be fewer than all
+    `rounds`; a caller who can, says so. Against an outsider everyone is in the same position and it is not used.
+    """
+    checks.require_positive("epsilon", epsilon)
+    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        raise InputError(f"epsilon = {epsilon:g}: must be a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}")
+    checks.require_delta(delta)
+    checks.require_cohort(devices=devices, cohort=cohort)
+    checks.require_count("rounds", rounds)
+    times = rounds if participations is None else participations
+    checks.require_count("participations", times, most=rounds)
+
+    def against_server(z: float) -> Loss:
+        return server_loss(mu_squared=times / z**2, participations=times, delta=delta)
+
+    def against_outsider(z: float) -> Loss:
+        return outsider_loss({z: rounds}, devices=devices, cohort=cohort, sampling=sampling, delta=delta)
+
+    mu = gaussian_mu(epsilon=epsilon, delta=delta)
+    if adversary is Adversary.SERVER:
+        z, step = math.sqrt(times) / mu, 1 + 1e-12
+        while not _meets(against_server(z), epsilon):  # by rounding alone, so a step or two
+            z *= step
+        return Calibration(z, against_server(z))
+    # Many rounds at a small rate q are about μ-GDP with μ² = q²T(e^(1/z²) − 1): a first guess, and no more than that.
+    guess = math.log1p((mu * devices / cohort) ** 2 / rounds) ** -0.5
+    return _search(against_outsider, epsilon=epsilon, guess=guess)
+
+
+def ration(*, rounds: int, rate: float) -> int:
+    """How often a device should take part at most, where each draw has probability `rate` and each costs privacy.
+
+    With n times at most, z grows like √n while a device is heard E[min(X, n)] times, X binomial: the n with the most
+    heard for the noise.
+    """
+    times = np.arange(1, rounds + 1)
+    heard = np.cumsum(binom.sf(times - 1, rounds, rate))  # E[min(X, n)] = P(X > 0) + … + P(X > n − 1)
+    return int(times[np.argmax(heard / np.sqrt(times))])
+
+
+def _meets(loss: Loss, epsilon: float) -> bool:
+    return loss.epsilon is not None and loss.epsilon <= epsilon
+
+
+def _search(loss_at: Callable[[float], Loss], *, epsilon: float, guess: float) -> Calibration:
+    """The smallest z whose loss meets ε, found from both sides; what is returned has been priced and meets it."""
+    z = min(max(guess, LEAST), MOST)
+    enough: Calibration | None = None
+    short: tuple[float, float] | None = None  # a z that is too small, and its ε
+    while True:
+        loss = loss_at(z)
+        if _meets(loss, epsilon):
+            enough = Calibration(z, loss)
+        else:
+            assert loss.epsilon is not None
+            short = (z, loss.epsilon)
+        if enough is None:
+            if z >= MOST:
+                raise InputError(f"epsilon = {epsilon:g}: no noise multiplier up to {MOST:g} meets it")
+            z = min(1.5 * z, MOST)
+        elif short is None:
+            if enough.noise_multiplier <= LEAST or _close(enough, epsilon):
+                return enough
+            z = max(z / 1.5, LEAST)
+        elif _close(enough, epsilon) or enough.noise_multiplier < (1 + 1e-4) * short[0]:
+            return enough
+        else:
+            z = _between(short, enough, epsilon)
+
+
+def _close(found: Calibration, epsilon: float) -> bool:
+    return found.loss.epsilon is not None and found.loss.epsilon >= CLOSE * epsilon
+
+
+def _between(short: tuple[float, float], enough: Calibration, epsilon: float) -> float:
+    """Where the line through both, in logarithms, is just below ε, but at least a tenth of the way from either end."""
+    low, high = math.log(short[0]), math.log(enough.noise_multiplier)
+    share = 0.5
+    if enough.loss.epsilon:
+        above, below = math.log(short[1]), math.log(enough.loss.epsilon)
+        aim = math.log(epsilon) + math.log(CLOSE) / 2
+        share = (above - aim) / (above - below)
+    return math.exp(low + min(max(share, 0.1), 0.9) * (high - low))
+
+
+@dataclass(frozen=True)
+class Footing:
+    """A budget for the whole training, and against whom it must hold."""
+
+    epsilon: float
+    adversary: Adversary
+
+    def settings(self) -> dict[str, Any]:
+        """The budget as config keys."""
+        return {"privacy.total_epsilon": self.epsilon, "privacy.adversary": self.adversary.value}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a whole training of so many rounds may cost against one adversary."""
+
+    epsilon: float
+    adversary: Adversary
+    rounds: int

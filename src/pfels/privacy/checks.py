@@ -1,0 +1,41 @@
+"""privacy.checks"""
+
+import math
+
+from pfels.errors import InputError
+
+SMALLEST_NOISE_MULTIPLIER = 1e-12  # below this 1/z² leaves the range in which floats resolve δ
+LARGEST_NOISE_MULTIPLIER = 1e100
+SMALLEST_DELTA = 1e-300
+
+
+def require_positive(name: str, value: float) -> None:
+    """Nothing, or an InputError unless the number is finite and above zero."""
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name} = {value:g}: must be a finite number > 0")
+
+
+def require_noise_multiplier(name: str, value: float) -> None:
+    """Nothing, or an InputError unless the number can be a noise multiplier."""
+    low, high = SMALLEST_NOISE_MULTIPLIER, LARGEST_NOISE_MULTIPLIER
+    if not low <= value <= high:
+        raise InputError(f"{name} = {value:g}: must be a number from {low:g} to {high:g}")
+
+
+def require_delta(delta: float) -> None:
+    """Nothing, or an InputError unless δ is in (0, 1)."""
+    if not SMALLEST_DELTA <= delta < 1:
+        raise InputError(f"delta = {delta:g}: must be in (0, 1), and no less than {SMALLEST_DELTA:g}")
+
+
+def require_count(name: str, value: int, *, least: int = 1, most: int | None = None) -> None:
+    """Nothing, or an InputError unless the number is whole and within its range."""
+    if value != int(value) or value < least or (most is not None and value > most):
+        span = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name} = {value}: must be a whole number {span}")
+
+
+def require_cohort(*, devices: int, cohort: int) -> None:
+    """Nothing, or an InputError unless 1 ≤ r ≤ N."""
+    require_count("devices", devices)
+    require_count("cohort", cohort, most=devices)

@@ -1,0 +1,135 @@
+"""What a round released, who may look at it, and what the paper claims for it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pfels.errors import InputError
+from pfels.privacy.checks import require_cohort, require_noise_multiplier, require_positive
+
+
+class Adversary(StrEnum):
+    """Who tries to learn about a device's data from what it sees."""
+
+    SERVER = "server"
+    OUTSIDER = "outsider"
+
+    @property
+    def sentence(self) -> str:
+        """What this adversary sees, for a reader who never saw the project."""
+        return {
+            Adversary.SERVER: "the server: honest but curious, it knows the cohort, the gains and β of every round",
+            Adversary.OUTSIDER: "an outsider: sees every released model, and knows all but who was drawn",
+        }[self]
+
+
+class Neighbours(StrEnum):
+    """Which two worlds the adversary must not be able to tell apart."""
+
+    DEVICE_EMPTIED = "device-emptied"
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+    @property
+    def sentence(self) -> str:
+        """The two worlds, and by how much a sum of updates of norm at most s moves between them."""
+        return {
+            Neighbours.DEVICE_EMPTIED: "one device's data is emptied and it sends zero: the sum moves by at most s",
+            Neighbours.ADD_REMOVE: "one device is added or removed: the sum moves by at most s",
+            Neighbours.REPLACE_ONE: "one device is replaced by another: the sum moves by at most 2s",
+        }[self]
+
+
+class Sampling(StrEnum):
+    """How a cohort is drawn: exactly r of N devices, or each device by its own coin with probability r/N."""
+
+    WITHOUT_REPLACEMENT = "without-replacement"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True)
+class RoundEvent:
+    """What one round released: all that an accountant may know about it.
+
+    A noise multiplier is the noise's standard deviation over the norm bound s of one device's part: z = σ₀/(βs).
+    `noise_multiplier` is that of the released sum. `server_noise_multiplier` is that of what the server sees of a
+    single device: the same over the air, less by √r where noisy updates arrive one by one. Zero means no noise.
+    `cohort_dependent` says that the noise level depends on who was drawn. `cohort_size` is r, which under Poisson
+    sampling is the expected number; `participants` are those who took part.
+    """
+
+    noise_multiplier: float
+    server_noise_multiplier: float
+    devices: int
+    cohort_size: int
+    sampling: Sampling
+    participants: tuple[int, ...]
+    cohort_dependent: bool
+
+    def __post_init__(self) -> None:
+        require_cohort(devices=self.devices, cohort=self.cohort_size)
+        for name in ("noise_multiplier", "server_noise_multiplier"):
+            if getattr(self, name) != 0:
+                require_noise_multiplier(name, getattr(self, name))
+        who = self.participants
+        if len(set(who)) != len(who) or (who and not 0 <= min(who) <= max(who) < self.devices):
+            raise InputError(f"participants: must be different ids from 0 to {self.devices - 1}")
+        if self.sampling is Sampling.WITHOUT_REPLACEMENT and len(who) > self.cohort_size:
+            raise InputError(f"participants: {len(who)} took part, must be at most the cohort of {self.cohort_size}")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An (ε, δ) with all that it means nothing without; ε is an upper bound, or None and the reason why not."""
+
+    adversary: Adversary
+    neighbours: Neighbours
+    delta: float
+    epsilon: float | None
+    accountant: str
+    why: str
+    participations: int | None = None
+
+    @property
+    def exceeds_100(self) -> bool:
+        """Whether the bound is past 100, where ε promises nothing that anybody could use."""
+        return self.epsilon is not None and self.epsilon > 100
+
+    @property
+    def display(self) -> str:
+        """ε as a reader should see it."""
+        if self.epsilon is None:
+            return "none"
+        if not self.exceeds_100:
+            return f"{self.epsilon:.4g}"
+        # For fixed-size cohorts the bound may be well above the loss, so that nothing is known to pass 100.
+        known = "no bound below 100" if self.neighbours is Neighbours.REPLACE_ONE else "more than 100"
+        return f"{known} (at most {self.epsilon:,.0f})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figure for JSON: `reason` in place of an accountant where there is none."""
+        common = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adversary": self.adversary.value,
+            "neighbours": self.neighbours.value,
+            "valid": self.epsilon is not None,
+            "why": self.why,
+        }
+        if self.epsilon is None:
+            return common | {"reason": self.why}
+        counted = {} if self.participations is None else {"participations": self.participations}
+        shown = {"accountant": self.accountant, "exceeds_100": self.exceeds_100, "display": self.display}
+        return common | counted | shown
+
+
+def noise_multiplier_at(*, beta: float, bound: float, noise_std: float) -> float:
+    """z = σ₀/(βs) of updates of norm at most s = `bound` that arrive at level β."""
+    require_positive("beta", beta)
+    return noise_std / (beta * bound)
+
+
+def beta_at(*, noise_multiplier: float, bound: float, noise_std: float) -> float:
+    """β = σ₀/(zs), the level at which updates of norm at most s = `bound` have noise multiplier z."""
+    require_noise_multiplier("noise_multiplier", noise_multiplier)
+    return noise_std / (noise_multiplier * bound)

@@ -1,0 +1,102 @@
+"""The Gaussian mechanism exactly: δ(ε), its inverses, and what sampling makes of them.
+
+A mechanism is μ-GDP when telling its two worlds apart is as hard as telling N(0, 1) from N(μ, 1). One release with
+noise multiplier z is (1/z)-GDP, and releases compose exactly: μ² = Σ 1/z². Everything is done in logarithms: μ may
+be anything from 1e-6 to 1e14.
+"""
+
+import math
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from pfels.arrays import Reals
+
+
+def log_delta(*, epsilon: float, mu: Reals) -> Reals:
+    """log δ(ε) = log(Φ(a) − e^ε·Φ(a − μ)) with a = μ/2 − ε/μ, for each μ > 0.
+
+    As e^ε·φ(a − μ) = φ(a), the second term is φ(a)·R(μ − a) with R the Mills ratio (1 − Φ)/φ, which cannot
+    overflow. Where a < 0 the first is φ(a)·R(−a), so that φ(a) factors out and nothing underflows either.
+    """
+    a = mu / 2 - epsilon / mu
+    log_phi = -(a**2) / 2 - math.log(2 * math.pi) / 2
+    rest = _mills(mu - a)
+    with np.errstate(divide="ignore"):  # δ = 0 to the last digit has logarithm −∞, which is right
+        tail = log_phi + np.log(_mills(np.maximum(-a, 0)) - rest)
+        body = np.log(np.maximum(special.ndtr(a) - np.exp(log_phi) * rest, 0))
+    return np.where(a < 0, tail, body)
+
+
+def _mills(x: Reals) -> Reals:
+    return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
+
+
+def gaussian_delta(*, epsilon: float, mu: float) -> float:
+    """δ(ε) of a μ-GDP mechanism: Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2)."""
+    return math.exp(log_delta(epsilon=epsilon, mu=np.array(mu)).item()) if mu > 0 else 0.0
+
+
+def gaussian_epsilon(*, mu: float, delta: float) -> float:
+    """The ε at which a μ-GDP mechanism has this δ; 0 where δ(0) is less already."""
+    return mixture_epsilon(mu=np.array([mu]), log_weights=np.zeros(1), delta=delta) if mu > 0 else 0.0
+
+
+def gaussian_mu(*, epsilon: float, delta: float) -> float:
+    """The largest μ for which μ-GDP gives (ε, δ)."""
+
+    def excess(mu: float) -> float:
+        return log_delta(epsilon=epsilon, mu=np.array(mu)).item() - math.log(delta)
+
+    # At the lower end the tail bound of _epsilon_bound gives just ε, so δ(ε) is no more than δ there.
+    c = math.sqrt(-2 * math.log(delta))
+    lower = 2 * epsilon / (c + math.sqrt(c**2 + 2 * epsilon))
+    upper = 2 * lower
+    while excess(upper) <= 0:
+        lower, upper = upper, 2 * upper
+    return float(optimize.brentq(excess, lower, upper, xtol=1e-300, rtol=1e-14))
+
+
+def mixture_epsilon(*, mu: Reals, log_weights: Reals, delta: float) -> float:
+    """The ε at which Σ wᵢ·δ(ε; μᵢ) = δ, for a mechanism that is μᵢ-GDP with probability wᵢ and says which.
+
+    Weights that sum to less than 1 leave the rest to worlds in which nothing is released.
+    """
+
+    def excess(epsilon: float) -> float:
+        return float(np.logaddexp.reduce(log_weights + log_delta(epsilon=epsilon, mu=mu))) - math.log(delta)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    return float(optimize.brentq(excess, 0.0, _epsilon_bound(float(mu.max()), delta), xtol=1e-300, rtol=1e-14))
+
+
+def _epsilon_bound(mu: float, delta: float) -> float:
+    # δ(ε) ≤ Φ(−x) ≤ exp(−x²/2)/2 with x = ε/μ − μ/2, so this is a little more than ε needs to be.
+    return mu**2 / 2 + mu * math.sqrt(-2 * math.log(delta))
+
+
+def amplified(*, epsilon: float, rate: float) -> float:
+    """log(1 + q(e^ε − 1)): what an (ε, δ) mechanism gives, with qδ, to those who do not know the sample (Thm 2)."""
+    if epsilon < 1:
+        return math.log1p(rate * math.expm1(epsilon))
+    return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))  # the same, where e^ε would overflow
+
+
+def revealed_epsilon(*, noise_multiplier: float, rate: float, rounds: int, delta: float) -> float:
+    """An upper bound on ε after `rounds` sampled rounds that grants the adversary who took part when.
+
+    A device takes part K ~ Binomial(T, q) times, in neighbouring worlds alike, and given K the rounds are
+    (√K/z)-GDP; a mixture is no worse than its parts (joint convexity), so δ(ε) ≤ E δ(ε; √K/z). Nearly exact where the
+    noise hides so little that sampling hides nothing, and exact at q = 1.
+    """
+    count, mean = stats.binom(rounds, rate), rounds * rate
+    slack = 1e-6 * delta  # rare counts are not priced one by one: few count as the fewest kept, many as δ = 1
+    c = -math.log(slack)
+    fewest = max(1, math.floor(mean - math.sqrt(2 * c * mean)))
+    most = min(rounds, math.ceil(mean + c / 3 + math.sqrt(c**2 / 9 + 2 * c * mean * (1 - rate))))  # Bernstein
+    k = np.arange(fewest, most + 1, dtype=np.float64)
+    log_weights = np.asarray(count.logpmf(k), dtype=np.float64)
+    if fewest > 1:
+        log_weights[0] = count.logcdf(fewest)
+    return mixture_epsilon(mu=np.sqrt(k) / noise_multiplier, log_weights=log_weights, delta=delta - slack)

@@ -1,0 +1,1 @@
+"""Results for people: an HTML page and tables in a terminal."""

@@ -1,0 +1,174 @@
+"""Summaries as rows of a table, and privacy figures as sentences that always say against whom."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pfels.privacy.events import Adversary
+from pfels.report.text import claimed_epsilon, epsilon, seconds
+
+if TYPE_CHECKING:
+    from pfels.privacy.calibration import Footing
+
+
+COMPARE_COLUMNS = ("scheme", "accuracy", "subcarriers", "energy", "airtime", "claimed ε", "server ε")
+
+
+def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
+    """One row a scheme, as in the paper's tables."""
+    return [
+        (
+            name,
+            spread(row["accuracy"], ".3f"),
+            f"{row['subcarriers']:,.0f}",
+            scientific(row["energy"]),
+            seconds(row["airtime_s"]),
+            claimed_epsilon(row["privacy"]["claimed"]),
+            epsilon(row["privacy"]["server"]),
+        )
+        for name, row in table["schemes"].items()
+    ]
+
+
+def compare_notes(table: Mapping[str, Any]) -> list[str]:
+    """What the privacy columns mean."""
+    rows = list(table["schemes"].values())
+    server = rows[0]["privacy"]["server"]
+    notes = [
+        f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "
+        f"δ = {server['delta']:g}; neighbours: one device's data emptied. It holds.",
+    ]
+    notes += claim_note([row["privacy"]["claimed"] for row in rows], delta=server["delta"])
+    for name, row in table["schemes"].items():
+        outsider = row["privacy"]["outsider"]
+        if outsider["epsilon"] is not None:
+            notes.append(
+                f"{name} against an outsider who sees only the models: ε = {outsider['display']} at δ = "
+                f"{outsider['delta']:g}, {outsider['neighbours']} neighbours ({outsider['accountant']})."
+            )
+    return notes
+
+
+def run_rows(summary: Mapping[str, Any]) -> list[Sequence[str]]:
+    """A finished run, a figure a row."""
+    return [
+        ("accuracy", number(summary["accuracy"], ".4f")),
+        ("test loss", number(summary["loss"], ".4f")),
+        ("parameters d", f"{summary['dimension']:,}"),
+        ("subcarriers", f"{summary['subcarriers']:,}"),
+        ("energy Σ‖x‖²", number(summary["energy"])),
+        ("airtime", seconds(summary["airtime_s"])),
+        ("least noise multiplier", number(summary["privacy"]["noise_multiplier_min"])),
+        ("seconds", number(summary["seconds"], ".1f")),
+    ]
+
+
+def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
+    """Every privacy figure of a run as a sentence."""
+    claimed, server, outsider = privacy["claimed"], privacy["server"], privacy["outsider"]
+    lines = []
+    if claimed is not None:
+        verdict = "within" if claimed["valid"] else "outside"
+        lines.append(
+            f"claimed: ε = {claimed['epsilon']:g} a round at δ = {claimed['delta']:g}, against the server; neighbours: "
+            f"one device added or removed; {verdict} the range of the paper's proof (ε < {claimed['valid_below']:g})"
+        )
+    if server["epsilon"] is None:
+        lines.append(f"server: no ε ({server['reason']})")
+    else:
+        lines.append(
+            f"server: ε = {server['display']} over the whole training at δ = {server['delta']:g} for the worst device, "
+            f"which took part {server['participations']} times; neighbours: one device's data emptied"
+        )
+    if outsider["epsilon"] is None:
+        lines.append(f"outsider: no ε ({outsider['reason']})")
+    else:
+        lines.append(
+            f"outsider: ε = {outsider['display']} over the whole training at δ = {outsider['delta']:g}, "
+            f"{outsider['neighbours']} neighbours ({outsider['accountant']})"
+        )
+    return lines
+
+
+def scientific(figure: Mapping[str, Any] | None, *, digits: int = 1) -> str:
+    """Mean ± standard deviation of a large number, with one power of ten for both."""
+    if figure is None:
+        return "–"
+    if figure["mean"] <= 0:
+        return "0"
+    power = math.floor(math.log10(figure["mean"]))
+    if figure["std"] is None:
+        return f"{figure['mean'] / 10**power:.{digits}f}e{power}"
+    return f"({figure['mean'] / 10**power:.{digits}f}±{figure['std'] / 10**power:.{digits}f})e{power}"
+
+
+def spread(figure: Mapping[str, Any] | None, form: str) -> str:
+    """Mean ± standard deviation."""
+    if figure is None or figure["std"] is None:
+        return "–" if figure is None else number(figure["mean"], form)
+    return f"{number(figure['mean'], form)}±{number(figure['std'], form)}"
+
+
+def claim_note(claims: Sequence[Mapping[str, Any] | None], *, delta: float) -> list[str]:
+    """What the paper's ε means, where any scheme claims one."""
+    made = [claim for claim in claims if claim is not None]
+    if not made:
+        return []
+    return [
+        f"claimed ε: the paper's, against the server, for one round, at δ = {delta:g}; neighbours: one "
+        "device added or removed. * marks a value outside the range of its proof, "
+        f"ε < 2r/N = {made[0]['valid_below']:g}."
+    ]
+
+
+def budget_notes(footing: "Footing | None") -> list[str]:
+    """What a common budget has done to each scheme."""
+    if footing is None:
+        return []
+    lines = [
+        f"Budget: ε = {footing.epsilon:g} for the whole training, against the {footing.adversary.value}. pfels-plus is "
+        "given it beforehand; a scheme with the paper's claim is given the claim whose worst device just meets it in "
+        "these very draws; wfl-p and fedavg have no noise to set and stay as they are."
+    ]
+    if footing.adversary is Adversary.OUTSIDER:
+        lines.append("A scheme without a figure against an outsider is held to the budget against the server.")
+    return lines
+
+
+def say(message: str) -> None:
+    """A line for the person at the terminal, never on stdout."""
+    print(message, file=sys.stderr)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """The one JSON document of a command."""
+    plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=plain))
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str, notes: Sequence[str] = ()
+) -> None:
+    """A table on stdout, with notes below it."""
+    table = Table(box=SIMPLE_HEAD, padding=0)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console = Console()
+    console.print(escape(title), style="bold", highlight=False)
+    console.print(table)
+    for note in notes:
+        console.print(escape(note), style="dim", highlight=False)
+
+
+def number(value: float | None, form: str = ".3g") -> str:
+    """A figure for a table; a dash where there is none."""
+    return "–" if value is None else format(value, form)

@@ -1,0 +1,60 @@
+"""runtime.files"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pfels.errors import InputError
+
+
+def folder(path: Path) -> Path:
+    """The folder, made where there is none; refused before any work is done if it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose a writable --out") from None
+    return path
+
+
+PARTIAL = ".*.partial"  # what a kill in the middle of a write leaves
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object from disk, or None where there is no such file."""
+    if not path.exists():
+        return None
+    try:
+        if not path.is_file():
+            raise ValueError("not a file")
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: must hold a JSON object")
+    return content
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file by `content` so that a reader, or a crash, meets the old one or the new one and nothing else."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def to_json(content: Mapping[str, Any]) -> bytes:
+    """Indented JSON that any parser reads: no NaN, no infinity."""
+    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+def show(path: Path) -> str:
+    """A path as valid Unicode, for a page or a message."""
+    return os.fsencode(path).decode("utf-8", "replace")

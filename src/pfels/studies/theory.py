@@ -1,0 +1,150 @@
+"""The convergence bound of Theorem 4, as the paper prints it and as its own proof has it, and the k that each prefers.
+
+Both bound the mean of E‖∇f(θᵗ)‖² over the rounds by three errors. They differ in two places:
+
+- **privacy error**: printed with r³. The proof takes the one noise vector that arrives for r independent ones that
+  are averaged; Δ̂ holds Aᵀz/(rβ) once, of squared norm kσ₀²/(rβ)², so the exponent is 2.
+- **compression error**: printed with λₖ/r, while the proof arrives at λₖ.
+
+The proof also needs λₖ = 1 − k/d to be at most π = 1/3, so neither bound is proven below p = 2/3.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pfels.arrays import Reals
+from pfels.errors import InputError
+
+PI = 1 / 3  # the constant π that the proof of Theorem 4 settles on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Losses:
+    """What Theorem 4 assumes of the devices' losses (Assumptions 2 to 5).
+
+    L, by which gradients differ at most per unit of distance; ζ̄², the mean variance of a stochastic gradient;
+    γ² ≥ 1 and κ² ≥ 0, by which the devices' gradients may be larger than that of their mean (1 and 0 where data are
+    IID); and f(θ⁰) − f_inf.
+    """
+
+    smoothness: float
+    gradient_variance: float
+    gamma_squared: float = 1.0
+    kappa_squared: float = 0.0
+    initial_gap: float
+
+    def __post_init__(self) -> None:
+        least = {"smoothness": 0.0, "gradient_variance": 0.0, "gamma_squared": 1.0, "kappa_squared": 0.0}
+        for name, low in {**least, "initial_gap": 0.0}.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= low) or (name == "smoothness" and value == 0):
+                span = "above 0" if name == "smoothness" else f"of at least {low:g}"
+                raise InputError(f"{name} = {value:g}: must be a finite number {span}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """A training as the bound sees it: r devices a round take τ steps of size η and send k of d coordinates.
+
+    `reach` is minᵢ |hᵢ|√Pᵢ over the cohort, for each of T rounds: with the norm bound ητC₁ and the privacy limit
+    ε/C₂ it settles β for every k.
+    """
+
+    learning_rate: float
+    local_steps: int
+    cohort: int
+    dimension: int
+    noise_std: float
+    bound: float
+    privacy_limit: float
+    reach: Reals
+
+    def betas(self, kept: int) -> Reals:
+        """β of every round at this k (Thm 5, eq. (35))."""
+        power_limit = self.reach / (self.bound * math.sqrt(kept / self.dimension))
+        return np.minimum(power_limit, self.privacy_limit)
+
+    def mean_inverse_square(self, kept: int) -> float:
+        """The mean of 1/β² over the rounds, which is what power control minimises (eq. (34a))."""
+        return float(np.mean(self.betas(kept) ** -2.0))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on the mean of E‖∇f(θᵗ)‖², in its three parts, and whether the proof reaches this k."""
+
+    optimisation: float
+    compression: float
+    privacy: float
+    proven: bool
+
+    @property
+    def total(self) -> float:
+        """The bound."""
+        return self.optimisation + self.compression + self.privacy
+
+
+def printed(losses: Losses, course: Course, *, kept: int) -> Bound:
+    """The bound as the paper prints it (Thm 4, eq. (23))."""
+    return _bound(losses, course, kept, compression=1 / course.cohort, noise=course.cohort**3)
+
+
+def corrected(losses: Losses, course: Course, *, kept: int) -> Bound:
+    """The bound that the proof arrives at: λₖ for λₖ/r, and one noise vector a round, so r² for r³."""
+    return _bound(losses, course, kept, compression=1.0, noise=course.cohort**2)
+
+
+BOUNDS: dict[str, Callable[..., Bound]] = {"printed": printed, "corrected": corrected}
+
+
+def _bound(losses: Losses, course: Course, kept: int, *, compression: float, noise: int) -> Bound:
+    step = course.learning_rate * course.local_steps  # ητ
+    L, zeta2, kappa2 = losses.smoothness, losses.gradient_variance, losses.kappa_squared  # noqa: N806
+    lost = 1 - kept / course.dimension  # λₖ
+    variance = course.noise_std**2 * course.mean_inverse_square(kept)  # of the noise in y/β, in each coordinate
+    return Bound(
+        optimisation=8 * losses.initial_gap / (len(course.reach) * step) + 8 * step * L * (3 * kappa2 + 2 * zeta2),
+        compression=8 * (step * L * (2 * kappa2 + zeta2) + zeta2 / (2 * PI)) * lost * compression,
+        privacy=4 * L * kept * variance / (step * noise),
+        proven=lost <= PI,
+    )
+
+
+def learning_rate_limit(losses: Losses, *, local_steps: int, lost: float) -> float:
+    """The largest η that Theorem 4 covers where a share `lost` = λₖ of the coordinates is not sent."""
+    L, gamma2 = losses.smoothness, losses.gamma_squared  # noqa: N806
+    return 1 / (_condition(gamma2=gamma2, lost=lost) * local_steps * L)
+
+
+def largest_smoothness(*, learning_rate: float, local_steps: int, gamma_squared: float = 1.0) -> float:
+    """The largest L at which Theorem 4 covers this learning rate for every k."""
+    return 1 / (_condition(gamma2=gamma_squared, lost=1.0) * local_steps * learning_rate)
+
+
+def _condition(*, gamma2: float, lost: float) -> float:
+    """What 1/(ητL) must at least be: the three conditions of Theorem 4."""
+    return max(24 * (lost + 1) * gamma2, 4 * math.sqrt(4 * gamma2 + 2), 12.0)
+
+
+def best_kept(bound: Callable[..., Bound], losses: Losses, course: Course) -> int:
+    """The k from 1 to d that minimises `bound`, with β settled anew for each k.
+
+    The compression error falls linearly in k, and the privacy error k·max(k/a, 1/b²) of a round is convex in it, so
+    the first k from which a step up no longer helps is the best of all.
+    """
+
+    def raised(kept: int) -> float:  # the optimisation error does not depend on k, and would only blur the difference
+        here, above = bound(losses, course, kept=kept), bound(losses, course, kept=kept + 1)
+        return (above.compression - here.compression) + (above.privacy - here.privacy)
+
+    low, high = 1, course.dimension
+    while low < high:
+        middle = (low + high) // 2
+        if raised(middle) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low

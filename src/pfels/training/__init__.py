@@ -1,0 +1,1 @@
+"""The networks and the local training of a cohort."""

@@ -1,0 +1,102 @@
+"""The parameters of every network, by name: their shapes and start values, known without PyTorch."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from pfels.errors import InputError
+
+LEAST_SIDE = {"cnn": 4, "vgg11": 32, "resnet18": 1}  # of the images that a network can take
+
+RESNET_BLOCKS = tuple(
+    block
+    for inputs, outputs, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2))
+    for block in ((inputs, outputs, stride), (outputs, outputs, 1))
+)
+
+VGG_WIDTHS = (64, 128, 256, 256, 512, 512, 512, 512)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One weight and the bias that may go with it, which start uniform in ±limit and in ±bias_limit."""
+
+    weight: tuple[int, ...]
+    bias: tuple[int, ...] | None
+    limit: float
+    bias_limit: float = 0.0
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of the weight, and of the bias if there is one."""
+        return [self.weight] if self.bias is None else [self.weight, self.bias]
+
+
+def layers(name: str, *, shape: tuple[int, ...], classes: int, hidden: int) -> tuple[Layer, ...]:
+    """The layers of the network of that name for examples of this shape, in the order of the flat vector.
+
+    `hidden` is the width of mlp's and cnn's hidden layer.
+    """
+    if name == "mlp":
+        return (_dense_layer(math.prod(shape), hidden), _dense_layer(hidden, classes))
+    if len(shape) != 3:
+        raise InputError(f"model.name = {name!r}: needs images, but an example has shape {shape}; use mlp")
+    least = LEAST_SIDE[name]
+    if min(shape[1:]) < least:
+        size = f"{shape[1]}×{shape[2]}"
+        raise InputError(f'model.name = "{name}": needs images of at least {least}×{least}, but they are {size}')
+    if name == "cnn":
+        return _cnn(shape, hidden, classes)
+    return _vgg11(shape, classes) if name == "vgg11" else _resnet18(shape, classes)
+
+
+def dimension(network: tuple[Layer, ...]) -> int:
+    """The number d of parameters."""
+    return sum(math.prod(shape) for layer in network for shape in layer.shapes)
+
+
+def _cnn(shape: tuple[int, ...], hidden: int, classes: int) -> tuple[Layer, ...]:
+    channels, height, width = shape
+    return (
+        _small_conv_layer(channels, 16),
+        _small_conv_layer(16, 32),
+        _dense_layer(32 * (height // 4) * (width // 4), hidden),
+        _dense_layer(hidden, classes),
+    )
+
+
+def _vgg11(shape: tuple[int, ...], classes: int) -> tuple[Layer, ...]:
+    channels, height, width = shape
+    features = 512 * (height // 32) * (width // 32)
+    return (
+        _he_layer((64, channels, 3, 3), 64, fan_in=9 * channels),
+        *(_he_layer((3, 3, i, o), o, fan_in=9 * i) for i, o in itertools.pairwise(VGG_WIDTHS)),
+        _he_layer((features, 512), 512, fan_in=features),
+        _he_layer((512, 512), 512, fan_in=512),
+        _dense_layer(512, classes),
+    )
+
+
+def _resnet18(shape: tuple[int, ...], classes: int) -> tuple[Layer, ...]:
+    convolutions = [_he_layer((64, shape[0], 7, 7), None, fan_in=49 * shape[0])]
+    for i, o, stride in RESNET_BLOCKS:
+        convolutions.append(_he_layer((3, 3, i, o) if stride == 1 else (o, i, 3, 3), None, fan_in=9 * i))
+        convolutions.append(_he_layer((3, 3, o, o), None, fan_in=9 * o))
+        if stride > 1:
+            convolutions.append(_he_layer((o, i, 1, 1), None, fan_in=i))
+    return (*convolutions, _dense_layer(512, classes))
+
+
+def _dense_layer(inputs: int, outputs: int) -> Layer:
+    """PyTorch's own start for a dense layer: weights and biases in ±1/√inputs."""
+    return Layer((inputs, outputs), (outputs,), inputs**-0.5, inputs**-0.5)
+
+
+def _small_conv_layer(inputs: int, outputs: int, size: int = 5) -> Layer:
+    limit = (inputs * size**2) ** -0.5
+    return Layer((outputs, inputs, size, size), (outputs,), limit, limit)
+
+
+def _he_layer(weight: tuple[int, ...], bias: int | None, *, fan_in: int) -> Layer:
+    """He's start, which keeps a signal's variance through many layers of ReLU: weights in ±√(6/inputs), no bias."""
+    return Layer(weight, None if bias is None else (bias,), (6 / fan_in) ** 0.5)

@@ -1,0 +1,234 @@
+"""The layers of the networks, each with its own way back, for c devices at once.
+
+Activations are (c, n, …): the devices, then their examples; images keep their channels last. A layer leaves the step
+that goes back through it on a tape. The gradient of a parameter is never formed by itself: the product that makes it
+adds it straight to the momentum's velocity, v ← mv + g, which saves a pass over all parameters and a copy of them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from pfels.runtime.memory import Scratch
+
+aten = torch.ops.aten
+Step = Callable[[Tensor], Tensor | None]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One tensor of c devices' parameters (c, …) and, where they train, the velocity their gradient lands in.
+
+    With a momentum of 0 what the velocity held before is ignored, whatever it was.
+    """
+
+    value: Tensor
+    velocity: Tensor
+    momentum: float
+
+    def learn(self, gradient: Tensor) -> None:
+        """v ← mv + g."""
+        if self.momentum == 0:
+            self.velocity.copy_(gradient)
+        else:
+            self.velocity.mul_(self.momentum).add_(gradient)
+
+    def learn_product(self, a: Tensor, b: Tensor) -> None:
+        """v ← mv + ab, for a stack of matrices a (c, ·, ·) and b (c, ·, ·)."""
+        if len(a) == 1:
+            self.velocity.view(1, a.shape[1], b.shape[2]).baddbmm_(a, b, beta=self.momentum)
+        else:  # rows of a larger stack lie apart, where PyTorch would multiply them one by one
+            self.learn(product(a, b).view_as(self.velocity))
+
+
+def stack_views(shapes: Sequence[tuple[int, ...]], rows: Tensor, velocity: Tensor, momentum: float) -> list[Parameter]:
+    """Views of c flat rows and of their velocities, both (c, d), as parameters of these shapes."""
+    sizes = [math.prod(shape) for shape in shapes]
+    pieces = zip(shapes, torch.split(rows, sizes, 1), torch.split(velocity, sizes, 1), strict=True)
+    return [Parameter(r.view(-1, *shape), v.view(-1, *shape), momentum) for shape, r, v in pieces]
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """ab, for stacks of matrices. With few columns the transposed product is three times as fast."""
+    return torch.bmm(a, b) if b.shape[-1] >= 16 else torch.bmm(b.mT, a.mT).mT.contiguous()
+
+
+class Tape:
+    """The steps back through a network, last first. One that does not `keep` them serves evaluation."""
+
+    def __init__(self, scratch: Scratch, *, keep: bool) -> None:
+        self.scratch, self.keep = scratch, keep
+        self._steps: list[Step] = []
+
+    def add(self, step: Step) -> None:
+        """Note how to go back through the layer just passed: from the gradient of its output to that of its input."""
+        if self.keep:
+            self._steps.append(step)
+
+    def back(self, gradient: Tensor | None) -> Tensor | None:
+        """Go all the way back; what a step has used is let go at once. None is the gradient of the data, unasked."""
+        while self._steps:
+            assert gradient is not None, "only the first layer may drop the gradient of its input"
+            gradient = self._steps.pop()(gradient)
+        return gradient
+
+
+def dense(tape: Tape, x: Tensor, weight: Parameter, bias: Parameter, *, first: bool = False) -> Tensor:
+    """x·W + b."""
+
+    def back(g: Tensor) -> Tensor | None:
+        weight.learn_product(x.mT, g)
+        bias.learn(g.sum(1))
+        return None if first else torch.bmm(g, weight.value.mT)
+
+    tape.add(back)
+    return product(x, weight.value).add_(bias.value.unsqueeze(1))
+
+
+def relu(tape: Tape, x: Tensor) -> Tensor:
+    """max(x, 0), in place."""
+    y = x.relu_()
+    tape.add(lambda g: _where_positive(g, y))
+    return y
+
+
+def bias_relu(tape: Tape, x: Tensor, bias: Parameter) -> Tensor:
+    """max(x + b, 0), in place, with one b for each channel."""
+    c, channels = bias.value.shape
+    y = x.add_(bias.value.view(c, *[1] * (x.dim() - 2), channels)).relu_()
+
+    def back(g: Tensor) -> Tensor:
+        g = _where_positive(g, y)
+        bias.learn(g.view(c, -1, channels).sum(1))
+        return g
+
+    tape.add(back)
+    return y
+
+
+def _where_positive(g: Tensor, y: Tensor) -> Tensor:
+    g = g.contiguous()
+    return aten.threshold_backward.grad_input(g, y, 0, grad_input=g)  # type: ignore[no-any-return]
+
+
+def convolve(tape: Tape, x: Tensor, weight: Parameter, *, stride: int = 1, padding: int, first: bool = False) -> Tensor:
+    """A convolution of every device's images with its own kernels (c, out, in, size, size), without a bias.
+
+    Device by device: a grouped convolution over all of them at once is several times slower.
+    """
+    c, around = len(x), ([stride, stride], [padding, padding], [1, 1])
+    images = [_channels_first(x[i]) for i in range(c)]
+
+    def back(g: Tensor) -> Tensor | None:
+        wanted = [not first, True, False]
+        found = [
+            aten.convolution_backward(_channels_first(g[i]), images[i], w, None, *around, False, [0, 0], 1, wanted)
+            for i, w in enumerate(weight.value)
+        ]
+        weight.learn(_stack([w for _, w, _ in found]))
+        return None if first else _stack([_channels_last(image) for image, _, _ in found])
+
+    tape.add(back)
+    return _stack([_channels_last(F.conv2d(images[i], w, None, *around)) for i, w in enumerate(weight.value)])
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Images (c, n, channels, height, width) as the layers take them."""
+    # A copy, though it may change nothing: with one channel only fresh strides tell PyTorch which order is meant.
+    return x.permute(0, 1, 3, 4, 2).clone(memory_format=torch.contiguous_format)
+
+
+def flatten(tape: Tape, x: Tensor) -> Tensor:
+    """(c, n, …) as (c, n, features)."""
+    tape.add(lambda g: g.view(x.shape))
+    return x.flatten(2)
+
+
+def max_pool(tape: Tape, x: Tensor, *, size: int = 2, stride: int = 2, padding: int = 0) -> Tensor:
+    """The largest value in each window; of several the first, as PyTorch has it."""
+    flat, how = _channels_first(x.flatten(0, 1)), ([size] * 2, [stride] * 2, [padding] * 2)
+    if not tape.keep:
+        return _unflatten(F.max_pool2d(flat, *how), x)
+    y, where = F.max_pool2d(flat, *how, return_indices=True)
+
+    def back(g: Tensor) -> Tensor:
+        dense = _channels_first(g.flatten(0, 1))
+        out = aten.max_pool2d_with_indices_backward(dense, flat, *how, [1, 1], False, where)
+        return _unflatten(out, x)
+
+    tape.add(back)
+    return _unflatten(y, x)
+
+
+def mean_pool(tape: Tape, x: Tensor) -> Tensor:
+    """The mean of each channel over the whole image, (c, n, channels)."""
+    height, width = x.shape[2:4]
+    tape.add(lambda g: (g / (height * width))[:, :, None, None].expand_as(x))
+    return x.mean((2, 3))
+
+
+def group_norm(tape: Tape, x: Tensor, *, groups: int = 32) -> Tensor:
+    """Each image normalised over groups of channels: no parameters, no running statistics, nothing shared."""
+    flat = _channels_first(x.flatten(0, 1))
+    about = (len(flat), flat.shape[1], flat.shape[2] * flat.shape[3], groups)
+    y, mean, scale = aten.native_group_norm(flat, None, None, *about, 1e-5)
+
+    def back(g: Tensor) -> Tensor:
+        dense = _channels_first(g.flatten(0, 1)).contiguous(memory_format=torch.channels_last)
+        out, _, _ = aten.native_group_norm_backward(dense, flat, mean, scale, None, *about, [True, False, False])
+        return _unflatten(out, x)
+
+    tape.add(back)
+    return _unflatten(y, x)
+
+
+def residual(
+    tape: Tape, x: Tensor, branch: Callable[[Tape, Tensor], Tensor], shortcut: Callable[[Tape, Tensor], Tensor]
+) -> Tensor:
+    """branch(x) + shortcut(x)."""
+    through, around = Tape(tape.scratch, keep=tape.keep), Tape(tape.scratch, keep=tape.keep)
+    y = branch(through, x) + shortcut(around, x)
+
+    def back(g: Tensor) -> Tensor:
+        short, long = around.back(g.clone()), through.back(g)  # the reverse of the order in which they took scratch
+        assert short is not None
+        assert long is not None
+        return short + long
+
+    tape.add(back)
+    return y
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Each device's loss (c,), the mean over its examples or their weighted sum, and its gradient by the logits."""
+    log = torch.log_softmax(logits, -1)
+    wanted = labels.unsqueeze(-1)
+    found = log.gather(-1, wanted)
+    gradient = log.exp_().scatter_add_(-1, wanted, found.new_full((), -1.0).expand_as(found))
+    if weights is None:
+        return -found.mean((1, 2)), gradient.div_(labels.shape[1])
+    share = weights.unsqueeze(-1)
+    return -(found * share).sum((1, 2)), gradient.mul_(share)
+
+
+def _channels_first(x: Tensor) -> Tensor:
+    return x.permute(0, 3, 1, 2)
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    return x.permute(0, 2, 3, 1)
+
+
+def _unflatten(images: Tensor, like: Tensor) -> Tensor:
+    """Images (c·n, channels, height, width) as those of c devices, channels last."""
+    last = _channels_last(images).contiguous()
+    return last.view(*like.shape[:2], *last.shape[1:])
+
+
+def _stack(parts: list[Tensor]) -> Tensor:
+    """The parts as one tensor; a single one is not copied."""
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)

@@ -1,0 +1,73 @@
+"""Momentum SGD of c devices at once, for any network: v ← mv + g, θ ← θ − ηv."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from torch import Tensor
+
+from pfels.runtime.memory import Scratch
+from pfels.training.batches import Batch
+from pfels.training.layers import Tape, cross_entropy
+from pfels.training.networks import Network, Parameters
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The step size η and the momentum m."""
+
+    learning_rate: float
+    momentum: float
+
+
+def train(
+    network: Network, theta: Tensor, *, x: Tensor, y: Tensor, batches: Iterable[Batch], rule: Rule, scratch: Scratch
+) -> tuple[Tensor, Tensor]:
+    """The updates (c, d), which lie in `scratch`, and the mean loss of each device over its steps (c,)."""
+    rows = scratch.take(len(x), len(theta), like=theta).copy_(theta.expand(len(x), -1))
+
+    def forward(parameters: Parameters, batch: Batch, tape: Tape) -> Tensor:
+        return network.forward(parameters, batch.of(x), tape)
+
+    losses = descend(rows, network.stacked, forward, labels=y, batches=batches, rule=rule, scratch=scratch)
+    return rows.sub_(theta), losses
+
+
+def descend(
+    rows: Tensor,
+    stacked: Callable[[Tensor, Tensor, float], Parameters],
+    forward: Callable[[Parameters, Batch, Tape], Tensor],
+    *,
+    labels: Tensor,
+    batches: Iterable[Batch],
+    rule: Rule,
+    scratch: Scratch,
+) -> Tensor:
+    """Each device's mean loss over the steps that lead it down from its row, which is moved in place."""
+    velocity = scratch.take(*rows.shape, like=rows)
+    mark = scratch.mark
+    views = cache(lambda keep: stacked(rows, velocity, keep))
+    loss_sum, steps = rows.new_zeros(len(rows)), rows.new_zeros(len(rows))
+    for step, batch in enumerate(batches):
+        keep = rule.momentum if step else 0.0
+        if batch.active is not None:  # a device with no examples in this batch keeps its velocity as it is
+            if step:
+                velocity.mul_(1 - (1 - rule.momentum) * batch.active.unsqueeze(1))
+            else:
+                velocity.zero_()
+            keep = 1.0
+        tape = Tape(scratch, keep=True)
+        logits = forward(views(keep), batch, tape)
+        # Devices do not interact, so the way back from all the losses holds every device's own gradient.
+        losses, gradient = cross_entropy(logits, batch.of(labels), batch.weights)
+        tape.back(gradient)
+        scratch.give_back(mark)
+        if batch.active is None:
+            rows.sub_(velocity, alpha=rule.learning_rate)
+            loss_sum += losses
+            steps += 1
+        else:
+            rows.addcmul_(velocity, batch.active.unsqueeze(1), value=-rule.learning_rate)
+            loss_sum += losses * batch.active
+            steps += batch.active
+    return loss_sum / steps

@@ -10,7 +10,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 from pfels.report.page import write_report
-from tests.stored_runs import folder_of_runs
+from tests.report.stored_runs import folder_of_runs
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

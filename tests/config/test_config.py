@@ -108,7 +108,7 @@ def test_values_are_toml_or_text():
 
 
 def test_the_page_of_settings_has_every_key_with_its_default():
-    page = (Path(__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
     listed = dict(re.findall(r"^\| `([a-z_.]+)` \| (\S.*?) \|", page, re.MULTILINE))
     unset = {"data.path", "data.per_device", "privacy.delta"}
     defaults = {key: "false" if value is False else str(value) for key, value in Config().flat().items()}

@@ -26,8 +26,8 @@ from pfels.report.privacy import adversaries
 from pfels.report.tables import comparison, highlights
 from pfels.studies.compare import compare
 from tests.conftest import SMALL
-from tests.page import Page
-from tests.stored_runs import MARKUP, damage, finish, folder_of_runs
+from tests.report.page import Page
+from tests.report.stored_runs import MARKUP, damage, finish, folder_of_runs
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pfels.experiment.reader import find, read
-from tests.stored_runs import damage, finish, interrupt
+from tests.report.stored_runs import damage, finish, interrupt
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Seconds a round, share of the machine's peak and memory: pfels against a plain PyTorch loop. Table and JSON.
+"""Seconds per round, share of the machine's peak, and memory: pfels against a plain PyTorch loop. Table and JSON.
 
 python benchmarks/bench.py [--out runs/bench.json] [demo mlp cnn vgg11 stages devices]
 """
@@ -9,55 +9,89 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import torch
 
-from contest import HERE, Times, contest
+from interleaved import HERE, Times, time_interleaved
 from work import WORKS, cores, peak_flops, write_data
 
 ROUNDS = {"demo": 60, "mlp": 40, "cnn": 4, "vgg11": 1}
-PLAIN_COHORT = {"vgg11": 2}  # the plain loop is timed on so many devices of the cohort, and the round worked out
+PLAIN_COHORT = {"vgg11": 2}  # the plain loop is timed on this many devices and scaled up to the cohort
+SIDE = [sys.executable, str(HERE / "side.py")]
 
 
-def bench_model(name: str, where: Path) -> dict[str, Any]:
+class Figures(TypedDict):
+    """The figures of one side."""
+
+    seconds: float  # minimum seconds per round
+    median: float  # median seconds per round
+    peak_mb: float  # peak memory
+    share_of_peak: NotRequired[float]  # of the machine's peak, in the fastest round
+
+
+class WorkDone(TypedDict):
+    """What was timed."""
+
+    flops: float  # operations per round
+    cohort: int  # devices per round
+    rounds: int  # rounds timed
+    plain_cohort: int  # devices per round of the plain loop
+
+
+class ModelFigures(TypedDict):
+    """All sides on one model."""
+
+    work: WorkDone
+    peak_flops: float  # the machine's peak, operations per second
+    sides: dict[str, Figures]
+
+
+class StageFigures(TypedDict):
+    """The sparsification alone."""
+
+    seconds: float  # per round
+    share_of_round: NotRequired[float]  # of a VGG-11 round
+
+
+class DeviceFigures(TypedDict):
+    """A thousand and a million devices."""
+
+    sides: dict[str, Figures]
+    times_as_long: float  # median of a million, in multiples of that of a thousand
+    more_mb: float  # additional peak memory
+
+
+def bench_model(name: str, where: Path) -> ModelFigures:
     """PFELS, FedAvg and the plain loop on one model."""
     work, data = WORKS[name], where / f"{name}.npz"
     write_data(work, data)
     some = PLAIN_COHORT.get(name, work.cohort)
-    python = [sys.executable, str(HERE / "side.py")]
     commands = {
-        "pfels": [*python, "pfels:pfels", name, str(data)],
-        "fedavg": [*python, "pfels:fedavg", name, str(data)],
-        "plain": [*python, "plain", name, str(data), str(some)],
+        "pfels": [*SIDE, "pfels:pfels", name, str(data)],
+        "fedavg": [*SIDE, "pfels:fedavg", name, str(data)],
+        "plain": [*SIDE, "plain", name, str(data), str(some)],
     }
-    if name == "vgg11":  # a round takes long, and what sets the two apart little
+    if name == "vgg11":  # a round takes long, and is nearly the same with both schemes
         del commands["fedavg"]
     peak = peak_flops()
-    times = contest(commands, rounds=ROUNDS[name])
+    times = time_interleaved(commands, rounds=ROUNDS[name])
     data.unlink()
     peak = max(peak, peak_flops())
     sides = {side: _figures(t, work.cohort / some if side == "plain" else 1.0) for side, t in times.items()}
     for figures in sides.values():
         figures["share_of_peak"] = work.flops / figures["seconds"] / peak
-    return {
-        "work": {"flops": work.flops, "cohort": work.cohort, "rounds": ROUNDS[name], "plain_cohort": some},
-        "peak_flops": peak,
-        "sides": sides,
-    }
+    done: WorkDone = {"flops": work.flops, "cohort": work.cohort, "rounds": ROUNDS[name], "plain_cohort": some}
+    return {"work": done, "peak_flops": peak, "sides": sides}
 
 
-def _figures(times: Times, scale: float) -> dict[str, float]:
-    return {
-        "seconds": times.best * scale,
-        "median": times.median * scale,
-        "peak_mb": times.peak_bytes / 1e6,
-    }
+def _figures(times: Times, scale: float) -> Figures:
+    return {"seconds": times.best * scale, "median": times.median * scale, "peak_mb": times.peak_bytes / 1e6}
 
 
-def bench_stages(vgg: dict[str, Any] | None) -> dict[str, float]:
-    """Seconds that rand-k takes in a round at VGG-11's size: index draw, 32 projections and superpositions, lift."""
+def bench_stages(vgg: ModelFigures | None) -> StageFigures:
+    """Seconds per round of rand-k at VGG-11's size: index set, 32 projections and superpositions, lift."""
     from pfels.seeding import Purpose, generator
     from pfels.uplink.channel import phase_correction, superpose
     from pfels.uplink.compression import kept_count, lift, project, rand_k
@@ -73,15 +107,16 @@ def bench_stages(vgg: dict[str, Any] | None) -> dict[str, float]:
             y += superpose(project(update, kept), gain, correction=phase_correction(gain))
         lift(y, kept, dimension=dimension)
         best = min(best, time.perf_counter() - began)
-    found = {"seconds": best}
-    return found if vgg is None else found | {"share_of_round": best / vgg["sides"]["pfels"]["seconds"]}
+    found: StageFigures = {"seconds": best}
+    if vgg is not None:
+        found["share_of_round"] = best / vgg["sides"]["pfels"]["seconds"]
+    return found
 
 
-def bench_devices() -> dict[str, Any]:
-    """A PFELS round among a thousand and among a million devices that are made when they are drawn."""
-    python = [sys.executable, str(HERE / "side.py")]
+def bench_devices() -> DeviceFigures:
+    """A PFELS round among a thousand and among a million devices, whose data are generated when they are drawn."""
     counts = (1_000, 1_000_000)
-    times = contest({str(n): [*python, f"synthetic:{n}", "mlp", "-"] for n in counts}, rounds=60)
+    times = time_interleaved({str(n): [*SIDE, f"synthetic:{n}", "mlp", "-"] for n in counts}, rounds=60)
     few, many = (times[str(n)] for n in counts)
     return {
         "sides": {n: _figures(t, 1.0) for n, t in times.items()},
@@ -90,8 +125,8 @@ def bench_devices() -> dict[str, Any]:
     }
 
 
-def show(name: str, found: dict[str, Any]) -> None:
-    """The figures of a model as rows of a table."""
+def show(name: str, found: ModelFigures) -> None:
+    """Print the figures of a model as rows of a table."""
     for side, f in found["sides"].items():
         against = f"{found['sides']['plain']['median'] / f['median']:8.1f}×" if side != "plain" else " " * 9
         print(
@@ -100,36 +135,41 @@ def show(name: str, found: dict[str, Any]) -> None:
         )
 
 
+def bench_models(names: list[str]) -> dict[str, ModelFigures]:
+    """Measure and print the models."""
+    peak = f"{peak_flops() / 1e9:.0f} Gflop/s at products of large matrices"
+    print(f"{cores()} cores, {peak}, PyTorch {torch.__version__}")
+    print("model  side     s (best)   s (median)  of peak  peak MB  plain/this")
+    found = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for name in names:
+            found[name] = bench_model(name, Path(directory))
+            show(name, found[name])
+    return found
+
+
 def main() -> None:
-    """Measure what is asked for, print it, and write it as JSON."""
+    """Measure, print a table, and write JSON."""
     everything = [*WORKS, "stages", "devices"]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="*", metavar="WHAT", help=f"any of {', '.join(everything)}; all by default")
     parser.add_argument("--out", type=Path, default=Path("runs/bench.json"))
-    asked = parser.parse_args()
-    what = asked.what or everything
+    options = parser.parse_args()
+    what = options.what or everything
     if unknown := set(what) - set(everything):
         parser.error(f"{', '.join(unknown)}: not one of {', '.join(everything)}")
-    results: dict[str, Any] = {"cores": cores(), "torch": torch.__version__}
-    print(
-        f"{cores()} cores, {peak_flops() / 1e9:.0f} Gflop/s at products of large matrices, PyTorch {torch.__version__}"
-    )
-    print("model  side     s (best)   s (median)  of peak  peak MB  plain/this")
-    with tempfile.TemporaryDirectory() as directory:
-        for name in WORKS:
-            if name in what:
-                results[name] = bench_model(name, Path(directory))
-                show(name, results[name])
+    models = bench_models([name for name in WORKS if name in what])
+    results: dict[str, object] = {"cores": cores(), "torch": torch.__version__, **models}
     if "stages" in what:
-        found = results["stages"] = bench_stages(results.get("vgg11"))
-        share = f", {found['share_of_round']:.1%} of a VGG-11 round" if "share_of_round" in found else ""
-        print(f"rand-k at 9,750,922 parameters: {found['seconds']:.2f} s for 32 devices{share}")
+        stages = results["stages"] = bench_stages(models.get("vgg11"))
+        share = f", {stages['share_of_round']:.1%} of a VGG-11 round" if "share_of_round" in stages else ""
+        print(f"rand-k at 9,750,922 parameters: {stages['seconds']:.2f} s for 32 devices{share}")
     if "devices" in what:
-        found = results["devices"] = bench_devices()
-        print(f"a million devices: {found['times_as_long']:.2f} × a thousand, {found['more_mb']:+.0f} MB")
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"figures: {asked.out}")
+        devices = results["devices"] = bench_devices()
+        print(f"a million devices: {devices['times_as_long']:.2f} × a thousand, {devices['more_mb']:+.0f} MB")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"figures: {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The measurements behind `run.engine = auto`: both engines on the same FedAvg work, in turns.
+"""The measurements behind `run.engine = auto`: both engines on the same FedAvg work, interleaved.
 
 python benchmarks/engines.py [demo mlp cnn vgg11]
 """
@@ -7,23 +7,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-from contest import HERE, contest
+from interleaved import HERE, time_interleaved
 from work import WORKS, cores, write_data
 
 ROUNDS = {"demo": 40, "mlp": 40, "cnn": 3, "vgg11": 1}
+ENGINES = ("batched", "threaded")
 
 
 def main() -> None:
-    """Median seconds a round of both engines."""
-    print(f"{cores()} cores; seconds a round")
+    """Print the median seconds per round of both engines."""
+    print(f"{cores()} cores; seconds per round")
     print("work      batched   threaded")
+    side = [sys.executable, str(HERE / "side.py")]
     with tempfile.TemporaryDirectory() as directory:
         for name in sys.argv[1:] or ["demo", "mlp", "cnn"]:
             data = Path(directory) / f"{name}.npz"
             write_data(WORKS[name], data)
-            side = [sys.executable, str(HERE / "side.py")]
-            engines = ("batched", "threaded")
-            times = contest({e: [*side, f"pfels:fedavg:{e}", name, str(data)] for e in engines}, rounds=ROUNDS[name])
+            commands = {engine: [*side, f"pfels:fedavg:{engine}", name, str(data)] for engine in ENGINES}
+            times = time_interleaved(commands, rounds=ROUNDS[name])
             data.unlink()
             print(f"{name:6} {times['batched'].median:10.4f} {times['threaded'].median:10.4f}")
 

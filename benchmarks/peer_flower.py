@@ -1,9 +1,9 @@
-"""The same FedAvg work on Flower's simulation: a client app with the plain loop's training, and its own FedAvg.
+"""The same FedAvg work on Flower's simulation: a client app with the plain loop's training, and Flower's FedAvg.
 
 python peer_flower.py WORK DATA [--load-each-call]
 
-A client that keeps data and network from call to call is the fastest way to use it; `--load-each-call` measures one
-that opens its data set and builds its network whenever it is called.
+A client that keeps data and network from call to call is the fastest way to use Flower; `--load-each-call` measures a
+client that loads its data and builds its network at every call.
 """
 
 import logging
@@ -11,7 +11,6 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -21,8 +20,8 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 
 from plain_loop import model_for, train_device
-from turns import Turns
-from work import WORKS, cores, examples
+from round_timer import RoundTimer
+from work import WORKS, Work, cores, examples
 
 logging.disable(logging.INFO)
 
@@ -30,10 +29,10 @@ client, server = ClientApp(), ServerApp()
 
 
 @cache
-def setting() -> tuple[Any, torch.nn.Module, torch.Tensor, torch.Tensor]:
-    """The work, a network and the data, once in each process."""
+def setting() -> tuple[Work, torch.nn.Module, torch.Tensor, torch.Tensor]:
+    """The work, a network and the data, loaded once per process."""
     work = WORKS[os.environ["BENCH_WORK"]]
-    torch.set_num_threads(1)  # one client a core
+    torch.set_num_threads(1)  # one client per core
     return work, model_for(work), *examples(work, Path(os.environ["BENCH_DATA"]))
 
 
@@ -53,13 +52,13 @@ def train(message: Message, context: Context) -> Message:
 
 @server.main()
 def serve(grid: Grid, context: Context) -> None:
-    """Rounds until there are no more turns."""
+    """Rounds until the timer exits."""
     work, model, _, _ = setting()
-    turns = Turns()
+    timer = RoundTimer()
 
-    def turn(server_round: int, arrays: ArrayRecord) -> MetricRecord:
-        if server_round:  # round 0 is the model as it starts
-            turns.next()
+    def after_round(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+        if server_round:  # round 0 is the initial model
+            timer.next_round()
         return MetricRecord()
 
     strategy = FedAvg(
@@ -68,16 +67,16 @@ def serve(grid: Grid, context: Context) -> None:
         min_train_nodes=work.cohort,
         min_available_nodes=work.devices,
     )
-    strategy.start(grid=grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10**6, evaluate_fn=turn)
+    strategy.start(grid=grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10**6, evaluate_fn=after_round)
 
 
 def main() -> None:
-    """Start the simulation with one client at a time on each core."""
+    """Run the simulation with one client per core at a time."""
     os.environ["BENCH_WORK"], os.environ["BENCH_DATA"] = sys.argv[1:3]
     if "--load-each-call" in sys.argv:
         os.environ["BENCH_LOAD"] = "1"
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
-    import peer_flower  # by its name, under which the workers find it too
+    import peer_flower  # by its name, as the workers import it
 
     run_simulation(
         server_app=peer_flower.server,

@@ -1,4 +1,4 @@
-"""The same FedAvg work on pfl: its simulated backend, with its algorithm and PyTorch model.
+"""The same FedAvg work on pfl: its simulated backend, its FedAvg and its PyTorch model.
 
 python peer_pfl.py WORK DATA
 """
@@ -22,12 +22,12 @@ from pfl.model.pytorch import PyTorchModel
 from torch import nn
 
 from plain_loop import model_for
-from turns import Turns
+from round_timer import RoundTimer
 from work import LEARNING_RATE, MOMENTUM, STEPS, WORKS, examples
 
 
 class Learner(nn.Module):
-    """The plain network with the two functions that pfl asks for."""
+    """The plain network with the two functions that pfl requires."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -42,20 +42,20 @@ class Learner(nn.Module):
         return {}
 
 
-class Turn(TrainingProcessCallback):  # type: ignore[misc]
-    """One turn a central iteration."""
+class Timing(TrainingProcessCallback):  # type: ignore[misc]
+    """Times each central iteration."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.timer = RoundTimer()
 
     def after_central_iteration(self, aggregate_metrics: Metrics, model: Any, *, central_iteration: int) -> Any:
-        """Wait for the next turn."""
-        self.turns.next()
+        """End the round."""
+        self.timer.next_round()
         return False, Metrics()
 
 
 def main() -> None:
-    """Run central iterations until there are no more turns."""
+    """Run central iterations until the timer exits."""
     work = WORKS[sys.argv[1]]
     x, y = examples(work, Path(sys.argv[2]))
     draw = np.random.default_rng(1)
@@ -81,7 +81,7 @@ def main() -> None:
             local_batch_size=None, local_num_epochs=STEPS, local_learning_rate=LEARNING_RATE
         ),
         model_eval_params=NNEvalHyperParams(local_batch_size=None),
-        callbacks=[Turn()],
+        callbacks=[Timing()],
     )
 
 

@@ -1,4 +1,4 @@
-"""The loop a researcher writes first: one nn.Module, one torch.optim.SGD, one device after the other."""
+"""FedAvg as a plain PyTorch loop: one nn.Module, one torch.optim.SGD, one device after the other."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from work import LEARNING_RATE, MOMENTUM, STEPS, Work, examples
 
 
 def model_for(work: Work) -> nn.Module:
-    """The network in PyTorch's own modules."""
+    """The network, made of PyTorch's modules."""
     channels, height, width = work.shape
     if work.model == "mlp":
         features = channels * height * width
@@ -37,7 +37,7 @@ def model_for(work: Work) -> nn.Module:
 
 
 def train_device(model: nn.Module, x: Tensor, y: Tensor) -> None:
-    """Full-batch steps of momentum SGD, as they are usually written."""
+    """Full-batch steps of momentum SGD, in the usual way."""
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -47,7 +47,7 @@ def train_device(model: nn.Module, x: Tensor, y: Tensor) -> None:
 
 
 def rounds(work: Work, path: Path, cohort: int) -> Iterator[None]:
-    """Rounds of FedAvg without end, one each time it is asked."""
+    """Endless rounds of FedAvg; each `next` plays one."""
     x, y = examples(work, path)
     model, draw = model_for(work), np.random.default_rng(1)
     current = {name: value.clone() for name, value in model.state_dict().items()}

@@ -1,4 +1,4 @@
-"""One side of a comparison, in a process of its own: plays a round for every line it reads, and says how long it took.
+"""One side of a comparison, as a process: plays a round for every line on its standard input, and prints the time.
 
 python side.py pfels:SCHEME[:ENGINE] | plain | synthetic:DEVICES WORK DATA [COHORT]
 """
@@ -6,23 +6,23 @@ python side.py pfels:SCHEME[:ENGINE] | plain | synthetic:DEVICES WORK DATA [COHO
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from turns import Turns
+from round_timer import RoundTimer
 from work import LEARNING_RATE, MOMENTUM, STEPS, WORKS, Work
 
+Settings = dict[str, str | int | float]
 
-def pfels_rounds(settings: dict[str, Any], turn: Callable[[], None]) -> None:
-    """Rounds of `pfels.run`, each when it is its turn."""
+
+def play_pfels(settings: Settings, end_of_round: Callable[[], None]) -> None:
+    """Rounds of `pfels.run`, with a call after each."""
     import pfels
 
     config = pfels.load_config("demo", {"rounds": 10**6, "run.eval_every": 10**6, **settings})
-    pfels.run(config, progress=lambda record: turn())
+    pfels.run(config, progress=lambda record: end_of_round())
 
 
-def settings_of(work: Work, how: str, data: Path) -> dict[str, Any]:
-    """The work as settings of pfels, by scheme and engine; what the demo leaves at its default is the paper's."""
-    scheme, _, engine = how.partition(":")
+def settings_of(work: Work, scheme: str, engine: str, data: Path) -> Settings:
+    """The work as settings of pfels; everything else is as in the demo."""
     return {
         "scheme": scheme,
         "run.engine": engine or "auto",
@@ -40,23 +40,26 @@ def settings_of(work: Work, how: str, data: Path) -> dict[str, Any]:
     }
 
 
-def synthetic(devices: int) -> dict[str, Any]:
-    """PFELS on devices that are made when they are drawn."""
+def synthetic(devices: int) -> Settings:
+    """PFELS on devices whose data are generated when they are drawn."""
     return {"data.name": "synthetic", "data.devices": devices, "data.per_device": 50, "cohort.size": 32}
 
 
 def main() -> None:
-    """Play rounds until there are no more turns."""
+    """Play rounds until the standard input ends."""
     kind, name, data, *cohort = sys.argv[1:]
-    work, turns = WORKS[name], Turns()
+    work, timer = WORKS[name], RoundTimer()
     side, _, what = kind.partition(":")
     if side == "plain":
         from plain_loop import rounds
 
         for _ in rounds(work, Path(data), int(cohort[0]) if cohort else work.cohort):
-            turns.next()
+            timer.next_round()
+    elif side == "synthetic":
+        play_pfels(synthetic(int(what)), timer.next_round)
     else:
-        pfels_rounds(synthetic(int(what)) if side == "synthetic" else settings_of(work, what, Path(data)), turns.next)
+        scheme, _, engine = what.partition(":")
+        play_pfels(settings_of(work, scheme, engine, Path(data)), timer.next_round)
 
 
 if __name__ == "__main__":

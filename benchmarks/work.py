@@ -1,7 +1,7 @@
-"""The work that is timed: what a round has to do, made-up data of the right shape, and the machine's own speed.
+"""The work that is timed: a round's operations, random data of the right shape, and the machine's peak speed.
 
-All sides of a comparison do the same: 32 of 1000 devices, drawn anew in each round, train 5 full-batch steps of
-momentum SGD on 50 examples each from the same model, and the mean of their updates is added to it.
+All sides of a comparison do the same: in each round, 32 of 1000 devices train 5 full-batch steps of momentum SGD on 50
+examples each from the same model, and the mean of their updates is added to it.
 """
 
 import math
@@ -19,7 +19,7 @@ LEARNING_RATE, MOMENTUM, STEPS = 0.05, 0.9, 5
 
 @dataclass(frozen=True)
 class Work:
-    """One model on images of one shape, and how many devices with how many examples there are."""
+    """One model on images of one shape, and the numbers of devices and examples."""
 
     model: str
     shape: tuple[int, int, int]
@@ -31,16 +31,16 @@ class Work:
 
     @property
     def flops(self) -> float:
-        """What a round takes when every layer is computed as it is written: twice the multiplications, there and back.
+        """Operations per round with every layer computed directly: twice the multiplications, forward and backward.
 
-        A layer costs as much on the way to its weights' gradient and as much to its input's, which the first one
-        does not need. How an engine may take fewer is its own affair.
+        The gradients by a layer's weights and by its input cost as much as the forward pass each; the first layer
+        needs no gradient by its input. An engine may need fewer operations; the count stays the same.
         """
         first, *others = self._multiplications()
         return 2 * (2 * first + 3 * sum(others)) * self.examples * STEPS * self.cohort
 
     def _multiplications(self) -> list[int]:
-        """For each layer, those of one example on the way forth."""
+        """Multiplications of each layer in the forward pass of one example."""
         channels, height, width = self.shape
         if self.model == "mlp":
             return [math.prod(self.shape) * self.hidden, self.hidden * self.classes]
@@ -61,7 +61,7 @@ WORKS = {
 
 
 def write_data(work: Work, path: Path) -> None:
-    """Random images and labels as an .npz: bytes for VGG-11, as CIFAR-10 has them, and floats for the others."""
+    """Random images and labels as an .npz: bytes for VGG-11, as in CIFAR-10, and floats for the others."""
     draw, count = np.random.default_rng(0), work.devices * work.examples
     x = draw.integers(0, 256, (count, *work.shape), dtype=np.uint8)
     scaled = x if work.model == "vgg11" else x.astype(np.float32) / 255
@@ -78,12 +78,12 @@ def examples(work: Work, path: Path) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def cores() -> int:
-    """How many cores there are to use."""
+    """The number of cores available."""
     return len(os.sched_getaffinity(0))
 
 
 def peak_flops(size: int = 1024, times: int = 6) -> float:
-    """The machine's speed at products of large matrices, one on each core at the same time, in operations a second."""
+    """Operations per second at products of large matrices, one on each core at the same time."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     best = [math.inf] * cores()

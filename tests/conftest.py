@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pfels.config.load import load_config
+from pfels.config.scheme_settings import used_by
 from pfels.config.tree import Config
-from pfels.schemes.registry import SCHEMES
+from pfels.schemes.registry import scheme_names
 
 SMALL = {"rounds": 6, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 3}
 
@@ -38,8 +39,12 @@ def pytest_configure() -> None:
 
 
 def small(**changes: Any) -> Config:
-    """The demo cut down to a fraction of a second; keys are given with `__` for a dot."""
-    return load_config("demo", SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+    """The demo cut down to a fraction of a second; keys are given with `__` for a dot.
+
+    One set of changes serves all schemes: each takes what it uses.
+    """
+    changed = {key.replace("__", "."): value for key, value in changes.items()}
+    return load_config("demo", SMALL | used_by(changed.get("scheme", "pfels"), changed))
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +53,7 @@ def _empty_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setenv("PFELS_DATA", str(tmp_path_factory.getbasetemp() / "no-data"))
 
 
-@pytest.fixture(params=list(SCHEMES))
+@pytest.fixture(params=scheme_names())
 def scheme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -65,3 +70,9 @@ def pfels(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         )  # fmt: skip
 
     return call
+
+
+@pytest.fixture
+def pfels_command(pfels: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Any]:
+    """The command, for tests that use the package by its own name."""
+    return pfels

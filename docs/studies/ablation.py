@@ -7,143 +7,145 @@ The variants are PFELS with one change each. They live here, since nobody would 
 
 import argparse
 import math
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pfels.arrays import DeviceIds
 from pfels.config.load import load_config
 from pfels.config.tree import Config
-from pfels.experiment import link as experiment_link
 from pfels.experiment.directory import point_name
-from pfels.experiment.link import link_system
+from pfels.experiment.forecast import forecast_run
 from pfels.paper.documents import write
-from pfels.privacy.calibration import Footing, ration
-from pfels.privacy.events import Adversary
-from pfels.privacy.gaussian import gaussian_epsilon
+from pfels.privacy.calibration import Budget, participation_cap
+from pfels.privacy.events import noise_multiplier_at
 from pfels.report.terminal import spread
-from pfels.schemes import pfels, pfels_plus, registry
-from pfels.schemes.plan import Air, Link
-from pfels.schemes.system import System
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.draws import Draws
+from pfels.schemes.participation import ParticipationCount
+from pfels.schemes.pfels_plus import QUANTILES
+from pfels.schemes.plan import AirLink, RoundPlan
+from pfels.schemes.registry import BudgetBy, SchemeEntry, register, scheme_entry
+from pfels.schemes.setting import Setting
 from pfels.studies.aggregate import aggregate
-from pfels.studies.budget import on_footing
+from pfels.studies.budget import with_budget
 from pfels.studies.sweep import Point, run_points
+from pfels.training.updates import LocalUpdates
 from pfels.uplink.channel import gain_exceeds, snr_at
 from pfels.uplink.clipping import clip
 from pfels.uplink.compression import lift, project
-from pfels.uplink.power import align, carries, serving_level
+from pfels.uplink.power import align, best_carried_level, can_transmit
 
 
 @dataclass(frozen=True)
 class Variant:
-    """PFELS with some of the changes: a second clip, one public level with silence, a ration."""
+    """PFELS with some of the changes: a second clip, one public level with silence, a participation cap."""
 
+    setting: Setting
     second_clip: bool = False
     public_level: bool = False
-    rationed: bool = False
+    capped: bool = False
+    sent: ParticipationCount = field(init=False)
+    level: tuple[float, float] = field(init=False)
 
-    def bound(self, system: System) -> float:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sent", ParticipationCount(np.zeros(self.setting.devices, np.int64)))
+        object.__setattr__(self, "level", self._find_level() if self.public_level else (math.nan, 1.0))
+
+    @property
+    def bound(self) -> float:
         """The sensitivity: s with the second clip, else ητC₁."""
-        return system.bound * (math.sqrt(system.kept / system.dimension) if self.second_clip else 1.0)
+        return self.setting.bound * (math.sqrt(self.setting.share) if self.second_clip else 1.0)
 
-    def prepare(self, system: System, t: int) -> Link:
-        """As PFELS, but for the changes."""
-        share = 1.0 if self.second_clip else system.kept / system.dimension
-        sending = self._sending(system, t)
-        h, P = system.gains(t, sending), system.powers(sending)
-        beta, limit = align(h, P, bound=self.bound(system), share=share, privacy_limit=self._claim(system))
+    @property
+    def privacy_limit(self) -> float:
+        """The β at which the claim per round is exactly ε, at this sensitivity."""
+        return self.setting.privacy_limit * self.setting.bound / self.bound
+
+    @property
+    def reach(self) -> float:
+        """What |h|√P must carry at β = 1."""
+        return self.bound * (1.0 if self.second_clip else math.sqrt(self.setting.share))
+
+    def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """As PFELS, except for the changes."""
+        s, share = self.setting, 1.0 if self.second_clip else self.setting.share
+        sending = self._sending(draws, t)
+        h, P = draws.gains(t, sending), draws.powers(sending)
+        beta, limit = align(h, P, bound=self.bound, share=share, privacy_limit=self.privacy_limit)
         if self.public_level:
-            beta, limit = self._level(system)[0], "privacy"
-        air = Air(h, P, beta, limit, bound=self.bound(system), share=share)
-        z = system.noise_std / (beta * air.bound)
-        return system.link(
-            t, system.cohort(t), sending=sending, subcarriers=system.kept, noise_multiplier=z, cohort_dependent=True,
-            claimed=True, air=air,
+            beta, limit = self.level[0], "privacy"
+        z = noise_multiplier_at(beta=beta, bound=self.bound, noise_std=s.noise_std)
+        return RoundPlan.make(
+            s, t, draws.cohort(t), sending=sending, subcarriers=s.kept, noise_multiplier=z, cohort_dependent=True,
+            claimed=True, air=AirLink(h, P, beta, limit, bound=self.bound, share=share),
         )  # fmt: skip
 
-    indices = staticmethod(pfels.indices)
+    def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
+        """The shared index set."""
+        return draws.rand_k(t)
 
-    def send(self, system: System, link: Link, part: Any, A: Any, tally: Any) -> Any:
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
         """As PFELS, with the second clip where it is on."""
-        if not self.second_clip:
-            return pfels.send(system, link, part, A, tally)
-        air = link.on_air
-        h, P = air.gains[part.places], air.powers[part.places]
-        sent = clip(project(clip(part.updates, bound=system.bound), A), bound=air.bound)
-        return pfels.transmit(sent, h, P, beta=air.beta, bound=air.bound, share=air.share)
+        projected = project(clip(part.updates, bound=self.setting.bound), A)
+        if self.second_clip:
+            projected = clip(projected, bound=self.bound)
+        return plan.transmit(projected, part.places)
 
-    def receive(self, system: System, link: Link, y: Any, A: Any) -> Any:
-        """As PFELS; with silence, by the expected number of those who send."""
-        count = system.cohort_size * (self._level(system)[1] if self.public_level else 1.0)
-        if self.rationed:  # how many of a cohort have not used up their ration, on average over the cohorts so far
-            count *= max(len(link.sending), 1) / len(link.cohort)
-        return lift(y, A, dimension=system.dimension) / (max(count, 1.0) * link.on_air.beta)
+    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """As PFELS; with silence, by the expected number of senders."""
+        count = self.setting.cohort_size * self.level[1]
+        if self.capped:  # how many of a cohort are below the cap, on average over the cohorts so far
+            count *= max(len(plan.sending), 1) / len(plan.cohort)
+        return lift(y, A, dimension=self.setting.dimension) / (max(count, 1.0) * plan.beta)
 
-    def _claim(self, system: System) -> float:
-        return system.privacy_limit * system.bound / self.bound(system)
-
-    def _level(self, system: System) -> tuple[float, float]:
+    def _find_level(self) -> tuple[float, float]:
         """One β for the whole training, at most the claim's, and the share of devices that can carry it."""
-        return system.once("public level", lambda: self._find_level(system))
-
-    def _find_level(self, system: System) -> tuple[float, float]:
-        reach = self.bound(system) * (1.0 if self.second_clip else math.sqrt(system.kept / system.dimension))
-        gain, snr = system.gain_law, system.snr_law
-        powers = snr_at(pfels_plus.QUANTILES, low_db=snr.low_db, high_db=snr.high_db, scale=snr.scale)
-        amplitudes = np.sqrt(powers * system.dimension) * system.noise_std
+        s, gain, snr = self.setting, self.setting.gain_law, self.setting.snr_law
+        powers = snr_at(QUANTILES, low_db=snr.low_db, high_db=snr.high_db, scale=snr.scale)
+        amplitudes = np.sqrt(powers * s.dimension) * s.noise_std
 
         def carried(beta: float) -> float:
-            return float(gain_exceeds(beta * reach / amplitudes, mean=gain.mean, low=gain.low, high=gain.high).mean())
+            needed = beta * self.reach / amplitudes
+            return float(gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high).mean())
 
-        highest = float(amplitudes.max()) * gain.high / reach
-        beta = serving_level(beta=min(self._claim(system), highest), carried=carried)
+        highest = float(amplitudes.max()) * gain.high / self.reach
+        beta = best_carried_level(beta=min(self.privacy_limit, highest), carried=carried)
         return beta, carried(beta)
 
-    def _sending(self, system: System, t: int) -> Any:
-        able = self._able(system, t)
-        if not self.rationed:
-            return able
-        times = ration(rounds=system.budget.rounds, rate=system.cohort_size / system.devices)
-        return able[self._sent(system, t)[able] < times]
+    def _sending(self, draws: Draws, t: int) -> DeviceIds:
+        if not self.capped:
+            return self._able(draws, t)
+        cap = participation_cap(rounds=self.setting.rounds, rate=self.setting.cohort_size / self.setting.devices)
+        return self.sent.below(cap, t, lambda u: self._able(draws, u), seed=draws.seed)
 
-    def _sent(self, system: System, t: int) -> Any:
-        """How often each device has sent before round t."""
-        counts = system.once("counts", lambda: [np.zeros(system.devices, np.int64)])
-        times = ration(rounds=system.budget.rounds, rate=system.cohort_size / system.devices)
-        while len(counts) <= t:
-            before, after = counts[-1], counts[-1].copy()
-            able = self._able(system, len(counts) - 1)
-            after[able[before[able] < times]] += 1
-            counts.append(after)
-        return counts[t]
-
-    def _able(self, system: System, t: int) -> Any:
-        cohort = system.cohort(t)
+    def _able(self, draws: Draws, t: int) -> DeviceIds:
+        cohort = draws.cohort(t)
         if not self.public_level:
             return cohort
-        reach = self.bound(system) * (1.0 if self.second_clip else math.sqrt(system.kept / system.dimension))
-        level = self._level(system)[0]
-        return cohort[carries(system.gains(t, cohort), system.powers(cohort), beta=level, bound=reach)]
+        h, P = draws.gains(t, cohort), draws.powers(cohort)
+        return cohort[can_transmit(h, P, beta=self.level[0], bound=self.reach)]
 
 
-VARIANTS = {
-    "second clip": Variant(second_clip=True),
-    "one public level, silence": Variant(public_level=True),
-    "ration": Variant(rationed=True),
-    "second clip, public level": Variant(second_clip=True, public_level=True),
+VARIANTS: dict[str, dict[str, bool]] = {
+    "second clip": {"second_clip": True},
+    "one public level, silence": {"public_level": True},
+    "participation cap": {"capped": True},
+    "second clip, public level": {"second_clip": True, "public_level": True},
 }
-for _name, _variant in VARIANTS.items():  # at import, so that the processes of a sweep know them too
-    sys.modules[f"ablation.{_name}"] = _variant  # type: ignore[assignment]
-    registry.SCHEMES[_name] = f"ablation.{_name}"
+for _name, _changes in VARIANTS.items():  # at import, so that the processes of a sweep know them too
+    _uses = scheme_entry("pfels").uses
+    register(_name, SchemeEntry(partial(Variant, **_changes), uses=_uses, claims=True, budget=BudgetBy.CLAIM))
 
 ROWS: dict[str, dict[str, Any]] = {
     "PFELS": {"scheme": "pfels"},
     "Poisson cohorts alone": {"scheme": "pfels", "cohort.sampling": "poisson"},
     "second clip alone": {"scheme": "second clip"},
     "one public level with silence alone": {"scheme": "one public level, silence"},
-    "ration alone": {"scheme": "ration"},
+    "participation cap alone": {"scheme": "participation cap"},
     "second clip and public level": {"scheme": "second clip, public level"},
     "PFELS+ (all)": {"scheme": "pfels-plus"},
     "PFELS+ with a floor of 0.005 on gains": {"scheme": "pfels-plus", "channel.silent_below": 0.005},
@@ -154,32 +156,27 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-def on_budget(config: Config, footing: Footing) -> Config:
+def on_budget(config: Config, budget: Budget) -> Config:
     """The config that meets the budget. With one public level, the claim also decides who can send, so that it is found
-    by trying: the largest up to which no claim passes the budget."""
-    variant = VARIANTS.get(config.scheme)
-    if variant is None or not variant.public_level:
-        return on_footing(config, footing)
+    by trying: the largest up to which no claim exceeds the budget."""
+    if not VARIANTS.get(config.scheme, {}).get("public_level"):
+        return with_budget(config, budget)
 
     def claiming(epsilon: float) -> Config:
-        privacy = config.privacy.model_copy(update={"epsilon": epsilon, "total_epsilon": footing.epsilon})
+        privacy = config.privacy.model_copy(update={"epsilon": epsilon, "total_epsilon": budget.epsilon})
         return config.model_copy(update={"privacy": privacy})
 
     def spent(epsilon: float) -> float:
-        system = link_system(claiming(epsilon), dimension=experiment_link.dimension(config))
-        ledger = np.zeros(system.devices)
-        for t in range(config.rounds):
-            event = variant.prepare(system, t).event
-            ledger[list(event.participants)] += event.noise_multiplier**-2
-        return gaussian_epsilon(mu=math.sqrt(ledger.max()), delta=system.delta)
+        setting, ledger = forecast_run(claiming(epsilon))
+        return ledger.server.worst(delta=setting.delta).epsilon or 0.0
 
     low = 1e-4
-    while spent(low * 1.3) <= footing.epsilon and low < 1e3:
+    while spent(low * 1.3) <= budget.epsilon and low < 1e3:
         low *= 1.3
     high = low * 1.3
     for _ in range(20):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if spent(middle) <= footing.epsilon else (low, middle)
+        low, high = (middle, high) if spent(middle) <= budget.epsilon else (low, middle)
     return claiming(low)
 
 
@@ -195,14 +192,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/ablation"))
     asked = parser.parse_args()
-    footing = Footing(asked.total_epsilon, Adversary.SERVER)
+    budget = Budget(asked.total_epsilon, "server")
     common = {"training.learning_rate": asked.learning_rate, "compression.ratio": asked.ratio}
     common |= {} if asked.rounds is None else {"rounds": asked.rounds}
     runs = []
     for label, settings in ROWS.items():
         for seed in asked.seeds.split(","):
             every = {**settings, **common, "seed": int(seed)}
-            config = on_budget(load_config(asked.preset, every), footing)
+            config = on_budget(load_config(asked.preset, every), budget)
             runs.append(
                 Point({"row": label, **every}, config, asked.out / "runs" / point_name({"row": label, **every}))
             )
@@ -215,7 +212,7 @@ def main() -> None:
             f"{label:38} {spread(row['accuracy'], '.4f')}"
             f"  energy {row['energy']['mean']:.3g}  ε server {row['privacy']['server']['epsilon']:.3f}"
         )
-    about = {"preset": asked.preset, "budget": footing.settings(), "common": common, "schemes": rows}
+    about = {"preset": asked.preset, "budget": budget.settings(), "common": common, "schemes": rows}
     print("\n".join(write(about, "table", asked.out / f"ablation-{asked.preset}")))
 
 

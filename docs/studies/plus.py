@@ -16,31 +16,32 @@ from pathlib import Path
 from typing import Any
 
 from pfels.config.load import load_config, parse_override
+from pfels.config.scheme_settings import used_by
 from pfels.experiment.directory import point_name
 from pfels.paper.documents import write
 from pfels.paper.stand_ins import TUNING_SEEDS
-from pfels.privacy.calibration import Footing
+from pfels.privacy.calibration import Budget
 from pfels.privacy.events import Adversary
 from pfels.report.terminal import spread
 from pfels.studies.aggregate import aggregate
-from pfels.studies.budget import on_footing
+from pfels.studies.budget import with_budget
 from pfels.studies.sweep import Point, run_points
 
 
-def points(preset: str, settings: dict[str, Any], footing: Footing, seeds: Sequence[int], out: Path) -> list[Point]:
-    """The runs of one setting on the budget, a seed each."""
+def points(preset: str, settings: dict[str, Any], budget: Budget, seeds: Sequence[int], out: Path) -> list[Point]:
+    """The runs of one setting on the budget, one per seed."""
     made = []
     for seed in seeds:
-        every = {**settings, **footing.settings(), "seed": seed}
-        config = on_footing(load_config(preset, {**settings, "seed": seed}), footing)
+        every = {**settings, **budget.settings(), "seed": seed}
+        config = with_budget(load_config(preset, {**used_by(settings["scheme"], settings), "seed": seed}), budget)
         made.append(Point(every, config, out / preset / point_name(every)))
     return made
 
 
-def tried(preset: str, grid: Sequence[dict[str, Any]], footing: Footing, asked: argparse.Namespace) -> list[Any]:
+def tried(preset: str, grid: Sequence[dict[str, Any]], budget: Budget, asked: argparse.Namespace) -> list[Any]:
     """Every setting of a grid with its mean accuracy and energy over the tuning seeds, the most accurate first."""
     seeds = [int(s) for s in asked.tuning_seeds.split(",")]
-    runs = [points(preset, each, footing, seeds, asked.out / "runs") for each in grid]
+    runs = [points(preset, each, budget, seeds, asked.out / "runs") for each in grid]
     found = iter(run_points([point for some in runs for point in some], jobs=asked.jobs))
     rows = []
     for each in grid:
@@ -66,7 +67,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/plus"))
     asked = parser.parse_args()
-    footing = Footing(asked.total_epsilon, asked.adversary)
+    budget = Budget(asked.total_epsilon, asked.adversary)
     rates, ratios = ([float(v) for v in text.split(",")] for text in (asked.learning_rates, asked.ratios))
     others = dict(map(parse_override, asked.set))
     rows, most = {}, float("inf")
@@ -78,14 +79,14 @@ def main() -> None:
             | ({"channel.silent_below": floor} if floor else {})
             for rate, ratio, floor in itertools.product(rates, [1.0] if whole else ratios, floors)
         ]
-        trials = tried(asked.preset, grid, footing, asked)
+        trials = tried(asked.preset, grid, budget, asked)
         allowed = [row for row in trials if scheme != "pfels-plus" or row[1] <= most]
         if scheme == "pfels":
             most = trials[0][1]
         if not allowed:
             sys.exit(f"{scheme}: no setting takes as little energy as {most:.3g}; let more of them be silent")
         _, _, chosen = allowed[0]
-        runs = points(asked.preset, chosen, footing, [int(s) for s in asked.seeds.split(",")], asked.out / "runs")
+        runs = points(asked.preset, chosen, budget, [int(s) for s in asked.seeds.split(",")], asked.out / "runs")
         row = aggregate(run_points(runs, jobs=asked.jobs))
         rows[scheme] = {
             "learning_rate": chosen["training.learning_rate"],
@@ -104,7 +105,7 @@ def main() -> None:
             flush=True,
         )
     name = f"plus-{asked.preset}-{asked.adversary.value}-{asked.total_epsilon:g}"
-    about = {"preset": asked.preset, "budget": footing.settings(), "seeds": asked.seeds, "schemes": rows}
+    about = {"preset": asked.preset, "budget": budget.settings(), "seeds": asked.seeds, "schemes": rows}
     asked.out.mkdir(parents=True, exist_ok=True)
     print("\n".join(write(about, "table", asked.out / name)))
 

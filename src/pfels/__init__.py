@@ -4,39 +4,78 @@
 >>> result = pfels.run(pfels.load_config("demo", {"rounds": 10}))
 >>> sorted(result.summary)[:3]
 ['accuracy', 'airtime_s', 'dimension']
+
+Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `compare`, `sweep`. Without training:
+`plan`, `privacy_figures`, with a `Budget` against an `Adversary`. The paper: `reproduce`. A page: `write_report`.
+Errors: `InputError` (the input is wrong), `RunError` (a run could not go on), `GuardError` (a limit was enforced).
 """
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pfels.config.load import load_config
+    from pfels.config.load import load_config, presets
     from pfels.config.tree import Config
-    from pfels.errors import InputError
-    from pfels.experiment.loop import Result, run
-    from pfels.privacy.calibration import Footing
+    from pfels.errors import GuardError, InputError, RunError
+    from pfels.experiment.loop import run
+    from pfels.experiment.result import Result
+    from pfels.paper.reproduce import reproduce
+    from pfels.privacy.calibration import Budget
+    from pfels.privacy.events import Adversary
+    from pfels.report.page import write_report
     from pfels.studies.compare import compare
     from pfels.studies.plan import plan
+    from pfels.studies.privacy import privacy_figures
+    from pfels.studies.sweep import sweep
 
 __version__ = version("pfels")
-__all__ = ["Config", "Footing", "InputError", "Result", "compare", "load_config", "plan", "run"]
+__all__ = [
+    "Adversary",
+    "Budget",
+    "Config",
+    "GuardError",
+    "InputError",
+    "Result",
+    "RunError",
+    "compare",
+    "load_config",
+    "plan",
+    "presets",
+    "privacy_figures",
+    "reproduce",
+    "run",
+    "sweep",
+    "write_report",
+]
 
-_HOME = {
-    "Config": "pfels.config.tree",
-    "Footing": "pfels.privacy.calibration",
-    "InputError": "pfels.errors",
-    "load_config": "pfels.config.load",
-    "Result": "pfels.experiment.loop",
-    "run": "pfels.experiment.loop",
-    "compare": "pfels.studies.compare",
-    "plan": "pfels.studies.plan",
+_MODULES = {
+    "Adversary": "privacy.events",
+    "Budget": "privacy.calibration",
+    "Config": "config.tree",
+    "GuardError": "errors",
+    "InputError": "errors",
+    "Result": "experiment.result",
+    "RunError": "errors",
+    "compare": "studies.compare",
+    "load_config": "config.load",
+    "plan": "studies.plan",
+    "presets": "config.load",
+    "privacy_figures": "studies.privacy",
+    "reproduce": "paper.reproduce",
+    "run": "experiment.loop",
+    "sweep": "studies.sweep",
+    "write_report": "report.page",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import the public names when they are first used, so that `pfels --help` need not wait for PyTorch."""
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'pfels' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(f"pfels.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,8 +1,8 @@
-"""arrays"""
+"""Array types shared by all packages."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-Gains = NDArray[np.complex128]
+Gains = NDArray[np.complex128]  # complex channel gains, one per device
 Reals = NDArray[np.float64]
-Ids = NDArray[np.int64]
+DeviceIds = NDArray[np.int64]

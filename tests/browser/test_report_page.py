@@ -1,4 +1,4 @@
-"""The report as a reader meets it: drawn, quiet, readable at any width, and obedient to its legends."""
+"""The report in a browser: every figure is drawn, the console stays empty, any width is readable, legends work."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LINES = "[...document.querySelectorAll('[data-figure={}] .scatterlayer .trace')]
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_plot_is_drawn_without_a_word_on_the_console(page: Open, width: int, scheme: str):
+def test_every_plot_is_drawn_and_the_console_stays_empty(page: Open, width: int, scheme: str):
     browser = page(width=width, scheme=scheme)
     plots = browser.find_elements(By.CSS_SELECTOR, ".js-plotly-plot")
     assert len(plots) == len(browser.find_elements(By.CSS_SELECTOR, ".plot")) >= 7
@@ -48,12 +48,12 @@ def test_a_click_on_a_legend_switches_its_lines_off_and_on_in_every_figure(page:
     assert button.get_attribute("aria-pressed") == "true"
 
 
-def test_the_axis_can_be_chosen_and_leaves_out_who_has_no_such_figure(page: Open):
+def test_the_axis_can_be_chosen_and_leaves_out_schemes_without_such_a_figure(page: Open):
     browser = page()
     everyone = _lines(browser, "s1-accuracy")
     for axis, title, lines in (
-        ("subcarriers", "subcarriers used so far", everyone),
-        ("energy", "energy used so far, Σ‖x‖²", everyone - 2),
+        ("subcarriers", "channel uses so far", everyone),
+        ("energy", "energy so far, Σ‖x‖²", everyone - 2),
         ("rounds", "rounds", everyone),
     ):
         browser.find_element(By.CSS_SELECTOR, f"input[value='{axis}']").click()

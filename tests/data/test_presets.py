@@ -1,4 +1,4 @@
-"""The presets hold the settings they promise."""
+"""The presets have the documented settings."""
 
 import pytest
 
@@ -23,7 +23,7 @@ LEARNING_RATES = {"cifar10": (0.01, 0.05, 0.1), "femnist": (0.001, 0.02, 0.05)}
 
 
 @pytest.mark.parametrize("preset", list(PAPER))
-def test_the_papers_presets_are_the_papers_settings(preset: str):
+def test_the_presets_of_the_paper_have_its_settings(preset: str):
     config = load_config(preset)
     expected = PAPER[preset] | COMMON
     assert {key: config.flat()[key] for key in expected} == expected

@@ -1,4 +1,4 @@
-"""Synthetic(α, β): every device follows from its address, and costs nothing until it is asked for."""
+"""Synthetic(α, β): every device derives from the seed and its id, and costs nothing until requested."""
 
 import tracemalloc
 
@@ -16,16 +16,16 @@ def federation(**changes) -> SyntheticFederation:
     return SyntheticFederation(**({"seed": 0, "devices": 100, "per_device": 20, "alpha": 1.0, "beta": 1.0} | changes))
 
 
-def test_a_device_is_the_same_whoever_else_there_is_or_is_asked_for():
+def test_a_device_is_independent_of_the_other_devices():
     alone = federation().examples([7])
-    shard = federation(devices=1_000_000).examples([3, 7, 99])
-    assert torch.equal(shard.x[1], alone.x[0])
-    assert torch.equal(shard.y[1], alone.y[0])
-    assert not torch.equal(shard.x[0], shard.x[1])
+    batch = federation(devices=1_000_000).examples([3, 7, 99])
+    assert torch.equal(batch.x[1], alone.x[0])
+    assert torch.equal(batch.y[1], alone.y[0])
+    assert not torch.equal(batch.x[0], batch.x[1])
     assert not torch.equal(federation(seed=1).examples([7]).x, alone.x)
 
 
-def test_a_million_devices_cost_no_memory_until_asked_for():
+def test_a_million_devices_cost_no_memory_until_requested():
     tracemalloc.start()
     million = federation(devices=1_000_000)
     million.examples([0, 999_999])
@@ -35,15 +35,15 @@ def test_a_million_devices_cost_no_memory_until_asked_for():
     assert peak < 20e6
 
 
-def test_sizes_follow_the_benchmarks_law_within_limits():
-    shard = federation(devices=500, per_device=None).examples(range(500))
-    assert shard.counts.min() >= 50
-    assert shard.counts.max() <= 2000
+def test_sizes_follow_the_benchmarks_distribution_within_limits():
+    batch = federation(devices=500, per_device=None).examples(range(500))
+    assert batch.counts.min() >= 50
+    assert batch.counts.max() <= 2000
     # The median of ⌊lognormal(4, 2)⌋ + 50 is e⁴ + 50 = 104; that of 500 draws has a deviation of 7.
-    assert 80 < np.median(shard.counts) < 135
-    assert shard.x.shape == (500, shard.counts.max(), FEATURES)
-    few = int(shard.counts.argmin())
-    assert torch.equal(shard.x[few, shard.counts[few]], shard.x[few, 0])  # padding is the device's own
+    assert 80 < np.median(batch.counts) < 135
+    assert batch.x.shape == (500, batch.counts.max(), FEATURES)
+    few = int(batch.counts.argmin())
+    assert torch.equal(batch.x[few, batch.counts[few]], batch.x[few, 0])  # padding is the device's own
 
 
 def test_alpha_and_beta_are_the_spreads_of_rules_and_inputs():
@@ -59,11 +59,11 @@ def test_alpha_and_beta_are_the_spreads_of_rules_and_inputs():
 
 def test_inputs_have_the_benchmarks_covariance_and_labels_its_rule():
     made = federation(per_device=20_000)
-    shard, law = made.examples([5]), made._law(5)[0]
-    x = shard.x[0].double().numpy()
+    batch, law = made.examples([5]), made._law(5)[0]
+    x = batch.x[0].double().numpy()
     assert np.allclose(x.mean(0), law.centre, atol=4 / np.sqrt(20_000))
     assert np.allclose(x.var(0), np.arange(1, 61) ** -1.2, rtol=0.05)
-    assert np.mean(np.argmax(x @ law.weights + law.bias, axis=1) == shard.y[0].numpy()) > 0.999
+    assert np.mean(np.argmax(x @ law.weights + law.bias, axis=1) == batch.y[0].numpy()) > 0.999
 
 
 def test_iid_devices_share_one_rule_and_one_centre():
@@ -74,16 +74,16 @@ def test_iid_devices_share_one_rule_and_one_centre():
     assert not torch.equal(made.examples([0]).x, made.examples([1]).x)
 
 
-def test_test_examples_are_fresh_ones_of_the_devices_own_laws():
+def test_test_examples_are_new_draws_from_the_devices_distributions():
     made = federation(devices=30, per_device=50)
     assert len(made.test) == 30 * 50
-    shard = made.examples(range(30))
-    trained = {row.tobytes() for row in shard.x.flatten(0, 1).numpy()}
+    batch = made.examples(range(30))
+    trained = {row.tobytes() for row in batch.x.flatten(0, 1).numpy()}
     assert not trained & {row.tobytes() for row in made.test.x.numpy()}
     assert len(federation(devices=1_000_000).test) == 200 * 50
 
 
-def test_synthetic_data_can_be_learned_and_differ_by_partition():
+def test_synthetic_data_can_be_learned_by_device_and_iid():
     settings = {
         "scheme": "fedavg",
         "data__name": "synthetic",

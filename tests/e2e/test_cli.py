@@ -102,7 +102,7 @@ def test_bad_input_gets_one_line_and_exit_code_2_and_touches_nothing(pfels, tmp_
         ({"x_train": np.zeros((40, 4), np.int32)}, "x_train is int32"),
         ({"x_train": np.full((40, 4), np.nan, np.float32)}, "NaN or infinity"),
         ({"y_train": np.zeros(39, np.int64)}, "y_train is int64 of shape (39,)"),
-        ({"y_train": np.full(40, -1)}, "whole labels from 0"),
+        ({"y_train": np.full(40, -1)}, "integer labels from 0"),
         ({"y_train": np.full(40, 10**12)}, "must be below 1000000"),
         ({"writer_train": np.zeros(3)}, "writer_train has shape"),
         ({"x_train": np.array([{}] * 40)}, "plain arrays"),

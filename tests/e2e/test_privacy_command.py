@@ -5,21 +5,20 @@ import math
 import resource
 
 import pytest
+import torch
 
 from pfels.config.load import load_config
 from pfels.errors import InputError
 from pfels.experiment import loop
-from pfels.experiment.forecast import rehearse
+from pfels.experiment.forecast import forecast_run
 from pfels.experiment.ledger import Ledger
-from pfels.experiment.link import link_system
-from pfels.experiment.setup import build
+from pfels.experiment.link import link_of
 from pfels.privacy.accountant import price, server_loss
-from pfels.privacy.calibration import Footing
+from pfels.privacy.calibration import Budget
 from pfels.privacy.claim import claimed_epsilon
 from pfels.privacy.events import Adversary, RoundEvent, Sampling
-from pfels.schemes.plan import Tally
-from pfels.schemes.registry import load_scheme
-from pfels.studies.budget import needed
+from pfels.schemes.plan import RoundResult
+from pfels.studies.budget import required_noise
 from tests.conftest import small
 
 NOTES = [  # claimed ε a round, noise multiplier, exact ε a round at N = 1000, r = 32, δ = 1/N
@@ -74,28 +73,28 @@ def test_a_budget_is_met_and_never_overshot(pfels):
 @pytest.mark.parametrize("scheme", ["dp-fedavg", "pfels-plus", "pfels"])
 def test_a_budget_is_priced_as_the_scheme_would_release_it(scheme: str, adversary: Adversary):
     """Who plays all its rounds with the noise that is asked for has spent the budget, and no more."""
-    config, footing = small(scheme=scheme, rounds=40), Footing(3.0, adversary)
+    config, budget = small(scheme=scheme, rounds=40), Budget(3.0, adversary)
     if scheme == "pfels" and adversary is Adversary.OUTSIDER:
         with pytest.raises(InputError, match="depends on who was drawn"):
-            needed(config, footing)
+            required_noise(config, budget)
         return
-    need = needed(config, footing)
+    need = required_noise(config, budget)
     assert need.loss.epsilon is not None
     assert 2.99 < need.loss.epsilon <= 3.0
     if scheme == "pfels-plus":
-        told = {"privacy.total_epsilon": 3.0, "privacy.adversary": adversary.value}
+        changed = {"privacy.total_epsilon": 3.0, "privacy.adversary": adversary.value}
     else:
         who = {"devices": config.data.devices, "cohort": config.cohort.size, "delta": config.delta}
-        told = {"privacy.epsilon": claimed_epsilon(noise_multiplier=need.noise_multiplier, **who)}
-    system = link_system(load_config("demo", config.flat() | told), dimension=2410)
-    link = load_scheme(scheme).prepare(system, 0)
-    assert (None if link.air is None else link.air.beta) == (need.beta and pytest.approx(need.beta))
-    seen = link.event.server_noise_multiplier
+        changed = {"privacy.epsilon": claimed_epsilon(noise_multiplier=need.noise_multiplier, **who)}
+    link = link_of(load_config(config, changed), dimension=2410)
+    plan, delta = link.scheme.prepare(link.draws, 0), link.setting.delta
+    assert (None if plan.air is None else plan.air.beta) == (need.beta and pytest.approx(need.beta))
+    seen = plan.event.server_noise_multiplier
     if adversary is Adversary.OUTSIDER:
-        spent = price([link.event] * 40, adversary=adversary, delta=system.delta).epsilon
+        spent = price([plan.event] * 40, adversary=adversary, delta=delta).epsilon
     else:
         times = need.loss.participations
-        spent = server_loss(mu_squared=times / seen**2, participations=times, delta=system.delta).epsilon
+        spent = server_loss(mu_squared=times / seen**2, participations=times, delta=delta).epsilon
     assert spent == pytest.approx(need.loss.epsilon, rel=1e-6)
 
 
@@ -113,7 +112,7 @@ def test_a_budget_is_priced_as_the_scheme_would_release_it(scheme: str, adversar
         (["demo", "--rounds", "3"], "--rounds: the preset says that"),
         (["demo", "--sampling", "poisson"], "--sampling: the preset says that"),
         (["demo", "--participations", "3"], "--participations: a preset's cohorts are drawn and counted"),
-        (["demo", "-s", "scheme=fedavg", "--target-epsilon", "2"], "scheme = 'fedavg': no budget sets its noise"),
+        (["demo", "-s", "scheme=fedavg", "--target-epsilon", "2"], "scheme = 'fedavg': has no noise to calibrate"),
     ],
 )
 def test_bad_numbers_get_one_line_and_exit_code_2(pfels, arguments, message):
@@ -182,21 +181,21 @@ def test_dp_fedavg_is_priced_with_what_the_server_sees_of_one_device():
     result = loop.run(small(scheme="dp-fedavg"))
     z, times = result.records[0]["noise_multiplier"], result.summary["privacy"]["server"]["participations"]
     mu = math.sqrt(times * 8) / z
-    ledger = rehearse(build(small(scheme="dp-fedavg"))).server
+    ledger = forecast_run(small(scheme="dp-fedavg"))[1].server
     assert math.sqrt(ledger.mu_squared.max()) == pytest.approx(mu, rel=1e-9)
 
 
-def test_a_rehearsal_foretells_the_privacy_of_the_run(scheme: str):
+def test_a_forecast_has_the_privacy_of_the_run(scheme: str):
     config = small(scheme=scheme)
-    e = build(config)
-    assert rehearse(e).privacy(e.system) == loop.run(config).summary["privacy"]
+    setting, ledger = forecast_run(config)
+    assert ledger.privacy(setting) == loop.run(config).summary["privacy"]
 
 
 def test_a_ledger_comes_back_from_its_checkpoint_as_it_went():
-    e = build(small())
-    ledger = Ledger.empty(devices=30)
+    link = link_of(small())
+    ledger, nothing = Ledger.empty(devices=30), RoundResult(torch.zeros(0), None, 0, 0.0)
     for t in range(3):
-        ledger = ledger.after(e.scheme.prepare(e.system, t), Tally(), slots=1)
+        ledger = ledger.after(link.scheme.prepare(link.draws, t), nothing, slots=1)
     again = Ledger.restore(ledger.tensors(), ledger.totals(), devices=30)
-    assert again.privacy(e.system) == ledger.privacy(e.system)
+    assert again.privacy(link.setting) == ledger.privacy(link.setting)
     assert again.totals() == ledger.totals()

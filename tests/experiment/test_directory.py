@@ -22,7 +22,6 @@ from pfels.experiment.directory import RunDirectory
 from pfels.experiment.log import marked
 from pfels.report.page import write_report
 from pfels.runtime.files import write_atomically
-from pfels.schemes.round import play
 from tests.conftest import SMALL, small
 
 FILES = ("config.toml", "rounds.jsonl", "checkpoint.safetensors")
@@ -166,13 +165,13 @@ def test_a_file_system_without_locks_is_told_from_another_process(tmp_path: Path
 def test_a_round_that_cannot_go_on_leaves_those_before_it(tmp_path: Path):
     """As when another rank of the run has died."""
 
-    def uplink(scheme, system, link, theta, tally):
-        if link.round == 4:
+    def play_round(experiment, plan, theta, memory):
+        if plan.round == 4:
             raise RunError("another process of this run has ended")
-        return play(scheme, system, link, theta, tally)
+        return loop.simulate(experiment, plan, theta, memory)
 
     with pytest.raises(RunError, match="another process"):
-        loop.run(small(), tmp_path / "a", uplink=uplink)
+        loop.run(small(), tmp_path / "a", play_round=play_round)
     assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 4
 
 

@@ -1,4 +1,4 @@
-"""Stored runs as they are read: whole ones add up, and no damage goes unnoticed."""
+"""Stored runs as they are read: the figures of whole ones add up, and all damage is noticed."""
 
 import re
 from collections.abc import Callable
@@ -28,6 +28,7 @@ def test_a_line_that_a_kill_cut_in_two_does_not_count(tmp_path: Path):
         ("config.toml", lambda text: "", "config.toml: is empty"),
         ("config.toml", lambda text: text + "\nnonsense = 1\n", "config.toml: run.nonsense: unknown key"),
         ("config.toml", lambda text: text[:40] + "[", "config.toml: not valid TOML"),
+        ("config.toml", lambda text: text.replace('"pfels"', '"gone"'), "config.toml: scheme = 'gone': unknown scheme"),
         ("environment.json", lambda text: "[]", "environment.json: must hold a JSON object"),
         ("summary.json", lambda text: text.replace('"accuracy"', '"acc"'), "summary.json: accuracy: Field required"),
         ("summary.json", lambda text: re.sub('"loss": [0-9.]+', '"loss": NaN', text), "summary.json: loss: "),
@@ -37,7 +38,7 @@ def test_a_line_that_a_kill_cut_in_two_does_not_count(tmp_path: Path):
         ("checkpoint.safetensors", lambda text: "nothing", "checkpoint.safetensors: truncated or altered"),
     ],
 )
-def test_every_kind_of_damage_is_told_in_one_line(
+def test_every_kind_of_damage_is_described_in_one_line(
     good: Path, tmp_path: Path, file: str, change: Callable[[str], str], reason: str
 ):
     content = change((good / file).read_bytes().decode("utf-8", "ignore")).encode()

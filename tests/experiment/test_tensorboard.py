@@ -2,12 +2,12 @@
 
 import importlib.util
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pfels.documents.run import RoundRecord
 from pfels.errors import InputError
 from pfels.experiment.loop import run
 from pfels.experiment.tensorboard import scalars
@@ -50,7 +50,7 @@ def test_a_scheme_without_energy_writes_none(tmp_path: Path):
 def test_after_a_crash_and_a_resume_every_step_is_there_once(tmp_path: Path):
     config, path = small(run__checkpoint_every=2), tmp_path / "run"
 
-    def crash(record: Mapping[str, Any]) -> None:
+    def crash(record: RoundRecord) -> None:
         progress(record)
         if record["round"] == 4:
             raise RuntimeError("power cut")

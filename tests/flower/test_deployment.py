@@ -1,4 +1,4 @@
-"""Flower's own engines: its simulation, and a SuperLink with SuperNodes as processes."""
+"""The app on Flower's own engines: its simulation, and a SuperLink with SuperNodes as processes."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from pfels.experiment import loop
 from pfels.flower.loopback import APP, Loopback
 
 GARBAGE = Path(__file__).parent / "garbage_app"
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 
 
 def parameters(run: Path) -> torch.Tensor:
@@ -31,32 +31,33 @@ def records(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def wait(for_what: Callable[[], bool], why: str) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not for_what():
-        assert time.monotonic() < until, why
+def wait_until(condition: Callable[[], bool], failure: str) -> None:
+    until = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < until, failure
         time.sleep(0.2)
 
 
-def test_a_killed_node_is_silent_and_a_killed_server_goes_on(tmp_path: Path):
+def test_a_killed_node_is_silent_and_a_killed_server_continues(tmp_path: Path):
     out = tmp_path / "run"
-    settings = {"scheme": "pfels", "rounds": 4, "out": str(out), "noise": "seed"}
+    settings = {"scheme": "pfels", "rounds": 3, "out": str(out), "noise": "seed", "reply_timeout_s": 40}
     with Loopback.up(tmp_path / "flower", nodes=2) as deployment:
         with deployment.started(settings):
-            wait(lambda: len(records(out)) >= 1, "the first rounds do not come")
-            wait(lambda: bool(deployment.pids("flwr-clientapp")), "nobody trains")  # in the middle of a round
+            wait_until(lambda: len(records(out)) >= 1, "no round was finished")
+            wait_until(lambda: bool(deployment.pids("flwr-clientapp")), "no node trains")  # in the middle of a round
             os.killpg(deployment.nodes[1].pid, signal.SIGKILL)
-            wait(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the dead node")
+            wait_until(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the killed node")
             done = len(records(out))
             for pid in deployment.pids("flwr-serverapp"):
                 os.kill(pid, signal.SIGKILL)
-        said = deployment.run(settings)
-        assert (out / "summary.json").exists(), said
+        output = deployment.run(settings)
+        assert (out / "summary.json").exists(), output
         assert deployment.pids()
     assert deployment.pids() == []
     rounds = records(out)
-    assert [r["round"] for r in rounds] == list(range(4))
-    assert f"round {done - 1}:" not in said, "the rounds before are not played again"
+    assert [r["round"] for r in rounds] == list(range(3))
+    assert done < 3
+    assert f"round {done}:" not in output, "finished rounds are not played again"
     for record in rounds[done:]:
         replies = record["replies"]
         assert replies["used"] == sum(device % 2 == 0 for device in record["cohort"])
@@ -70,21 +71,21 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
         yield deployment
 
 
-@pytest.mark.parametrize("scheme", ["pfels", "wfl-pdp", "pfels-plus"])
-def test_ten_rounds_of_flowers_simulation_are_the_simulators(simulation: Loopback, tmp_path: Path, scheme: str):
+@pytest.mark.parametrize("scheme", ["pfels", "pfels-plus"])
+def test_a_model_from_flowers_simulation_is_the_simulators(simulation: Loopback, tmp_path: Path, scheme: str):
     out = tmp_path / "run"
-    said = simulation.run(
+    output = simulation.run(
         {"scheme": scheme, "rounds": 10, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4}
     )
-    assert (out / "summary.json").exists(), said
+    assert (out / "summary.json").exists(), output
     own = loop.run(load_config("demo", {"scheme": scheme, "rounds": 10})).parameters
     assert float((parameters(out) - own).norm() / own.norm()) < 1e-6
     k = records(out)[0]["subcarriers"]
     assert 4 * k <= fmean(r["replies"]["bytes_per_device"] for r in records(out)) <= 1.05 * 4 * k
-    assert "FedAvg would upload 9,640" in said
+    assert "FedAvg would upload 9,640" in output
 
 
-def test_a_client_that_sends_garbage_is_counted_and_harmless(simulation: Loopback, tmp_path: Path):
+def test_a_client_that_sends_nan_is_counted_and_harmless(simulation: Loopback, tmp_path: Path):
     app = tmp_path / "garbage-app"
     shutil.copytree(GARBAGE, app, ignore=shutil.ignore_patterns("__pycache__"))
     manifest = (APP / "pyproject.toml").read_text()
@@ -92,17 +93,18 @@ def test_a_client_that_sends_garbage_is_counted_and_harmless(simulation: Loopbac
         manifest.replace("pfels.flower.client_app:app", "garbage:app").replace('"pfels-app"', '"garbage-app"')
     )
     out = tmp_path / "run"
-    said = simulation.run(
-        {"scheme": "pfels", "rounds": 3, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4}, app=app
+    output = simulation.run(
+        {"scheme": "wfl-pdp", "rounds": 3, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4}, app=app
     )
-    assert (out / "summary.json").exists(), said
+    assert (out / "summary.json").exists(), output
     for record in records(out):
-        liars = sum(device % 4 == 3 for device in record["cohort"])
-        assert record["replies"]["dropped"] == ({"not finite": liars} if liars else {})
+        unusable = sum(device % 4 == 3 for device in record["cohort"])
+        assert record["replies"]["dropped"] == ({"not finite": unusable} if unusable else {})
     assert torch.isfinite(parameters(out)).all()
 
 
-def test_a_wrong_key_is_refused_in_one_line(simulation: Loopback, tmp_path: Path):
-    said = simulation.run({"rounds": 0, "out": str(tmp_path / "run")}, federation={"num-supernodes": 2})
-    assert "error: rounds = 0: must be a whole number in [1, 1000000000]" in said, said
+def test_a_wrong_key_is_refused_in_one_line(tmp_path: Path):
+    with Loopback.up(tmp_path / "flower", nodes=0) as deployment:
+        output = deployment.run({"rounds": 0, "out": str(tmp_path / "run")})
+    assert "error: rounds = 0: must be a whole number in [1, 1000000000]" in output, output
     assert not (tmp_path / "run").exists()

@@ -1,8 +1,9 @@
-"""The paper's tables and figures made again: numbers from the link's own simulation, claims put to the test."""
+"""The paper's tables and figures: numbers from the link alone, training at a small scale, and the claims checked."""
 
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from pfels.config.load import load_config, presets
 from pfels.data import datasets
+from pfels.documents.paper import Reproduction, TrainedPoint
 from pfels.errors import InputError
 from pfels.experiment import link as experiment_link
 from pfels.paper import claims, targets
@@ -21,7 +23,8 @@ from pfels.paper import link as paper_link
 from pfels.paper import trained as paper_trained
 from pfels.paper.benchmarks import CIFAR10, FEMNIST, SCHEMES, Benchmark
 from pfels.paper.reproduce import reproduce
-from pfels.paper.stand_ins import epsilon_scale, settle
+from pfels.paper.scheme_traces import draw_traces
+from pfels.paper.stand_ins import choose_stand_in, epsilon_scale
 from pfels.paper.targets import TARGETS
 from pfels.schemes.registry import load_scheme
 
@@ -31,7 +34,7 @@ NEEDS_PRESETS = pytest.mark.skipif("cifar10" not in presets(), reason="the paper
 
 
 def small_benchmark(benchmark: Benchmark = CIFAR10) -> Benchmark:
-    """The benchmark with the demo in the place of its preset."""
+    """The benchmark with the demo as its preset."""
     return replace(benchmark, preset="demo")
 
 
@@ -51,7 +54,8 @@ def on_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "TARGETS", small)
 
 
-def point(scheme: str, accuracy: float, **more: Any) -> dict[str, Any]:
+def point(scheme: str, accuracy: float, **more: Any) -> Any:
+    """As much of a trained point as the claims look at."""
     return {"scheme": scheme, "accuracy": {"mean": accuracy, "std": 0.02}, **more}
 
 
@@ -66,7 +70,7 @@ def point(scheme: str, accuracy: float, **more: Any) -> dict[str, Any]:
         ("table-femnist", (500, 1000, 1000), (1.90e11, 2.89e11, 2.22e11)),
     ],
 )
-def test_the_tables_come_out_at_full_scale(
+def test_the_tables_are_reproduced_at_full_scale(
     tmp_path: Path, target: str, subcarriers: tuple[int, ...], energies: tuple[float, ...]
 ):
     document = reproduce(target, out=tmp_path)
@@ -92,45 +96,66 @@ def test_the_presets_are_the_benchmarks(benchmark: Benchmark):
     assert config.compression.ratio == benchmark.ratio
     assert config.privacy.epsilon == benchmark.epsilon
     assert config.training.learning_rate in benchmark.learning_rates
-    assert config.rounds == benchmark.printed["wfl-p"].subcarriers
+    assert config.rounds == benchmark.printed["wfl-p"]["subcarriers"]
 
 
-def test_a_figure_s_levels_are_those_that_the_schemes_prepare():
-    (dealt,) = paper_link.deal(small_benchmark(), [3], {"rounds": 25, "privacy.epsilon": 0.5})
+def test_a_figure_has_the_beta_energy_and_noise_that_the_schemes_plan():
+    (seed,) = draw_traces(small_benchmark(), [3], {"rounds": 25, "privacy.epsilon": 0.5})
     for scheme in SCHEMES:
-        air = dealt.at(scheme=scheme, ratio=0.2, epsilon=0.3)
-        links = [load_scheme(scheme).prepare(air.system, t) for t in range(25)]
-        assert air.betas == pytest.approx([link.on_air.beta for link in links], rel=1e-12)
-        assert air.energies == pytest.approx([math.fsum(link.on_air.energy_bounds) for link in links], rel=1e-12)
-        assert air.width == links[0].subcarriers
-        assert air.noise_multipliers == pytest.approx([link.event.noise_multiplier for link in links], rel=1e-12)
+        trace = seed.at(scheme=scheme, ratio=0.2, epsilon=0.3)
+        draws = replace(seed.link.draws, setting=trace.setting)
+        plans = [load_scheme(scheme, trace.setting).prepare(draws, t) for t in range(25)]
+        assert trace.betas == pytest.approx([plan.beta for plan in plans], rel=1e-12)
+        energies = [math.fsum(plan.require_air().energy_bounds) for plan in plans]
+        assert trace.energies == pytest.approx(energies, rel=1e-12)
+        assert trace.noise_multipliers == pytest.approx([plan.event.noise_multiplier for plan in plans], rel=1e-12)
+        limited = [plan.require_air().limit == "privacy" for plan in plans]
+        assert (trace.betas >= trace.limit).tolist() == limited
 
 
 def test_a_figure_and_a_table_agree():
     benchmark, changed = small_benchmark(), {"rounds": 25}
     table = paper_link.table(benchmark, [0, 1], changed)
-    curves = list(paper_link.curves(benchmark, paper_link.deal(benchmark, [0, 1], changed)))
+    curves = list(paper_link.curves(benchmark, draw_traces(benchmark, [0, 1], changed)))
     for scheme in SCHEMES:
         last = [p for p in curves if p["scheme"] == scheme][-1]
         assert last["energy"]["mean"] == pytest.approx(table[scheme]["energy"]["mean"])
         assert last["subcarriers"] == table[scheme]["subcarriers"]
 
 
-def test_the_server_learns_as_much_in_a_figure_as_in_a_table():
+def test_privacy_against_the_server_is_the_same_in_a_figure_and_a_table():
     benchmark, changed = small_benchmark(), {"rounds": 25}
     table = paper_link.table(benchmark, [0], changed)
-    (dealt,) = paper_link.deal(benchmark, [0], changed)
+    (seed,) = draw_traces(benchmark, [0], changed)
     for scheme in SCHEMES:
-        figure = dealt.at(scheme=scheme).privacy
-        for kind in ("server", "exact_per_round"):
-            told = table[scheme]["privacy"][kind]
-            assert figure[kind]["epsilon"] == pytest.approx(told["epsilon"])
-            assert all(figure[kind][key] == told[key] for key in ("delta", "adversary", "neighbours"))
+        figure = seed.at(scheme=scheme).privacy
+        exact = table[scheme]["privacy"]["exact_per_round"]
+        assert exact is not None
+        for here, there in ((figure["server"], table[scheme]["privacy"]["server"]), (figure["exact_per_round"], exact)):
+            assert here["epsilon"] == pytest.approx(there["epsilon"])
+            assert [here["delta"], here["adversary"], here["neighbours"]] == [
+                there["delta"], there["adversary"], there["neighbours"],
+            ]  # fmt: skip
+        claimed = table[scheme]["privacy"]["claimed"]
+        assert (figure["claimed"] or {}).get("epsilon") == (claimed or {}).get("epsilon")
+
+
+def test_poisson_rounds_without_anybody_cost_nothing():
+    changed = {"rounds": 40, "cohort.sampling": "poisson", "cohort.size": 1, "data.devices": 30}
+    (seed,) = draw_traces(small_benchmark(), [0], changed)
+    empty = np.array([len(cohort) == 0 for cohort in seed.channel.cohorts])
+    assert 0 < empty.sum() < 40
+    for scheme in SCHEMES:
+        trace = seed.at(scheme=scheme)
+        assert not trace.energies[empty].any()
+        assert np.isfinite(trace.energies).all()
+        assert len(trace.noise_multipliers) == 40 - empty.sum()
+        assert trace.privacy["server"]["epsilon"] is not None
 
 
 @pytest.mark.usefixtures("demo_only")
 @pytest.mark.parametrize("target", FIGURES)
-def test_a_figure_of_the_link_leaves_its_points_and_pictures(tmp_path: Path, target: str):
+def test_a_figure_without_training_is_written_with_its_points_and_pictures(tmp_path: Path, target: str):
     document = reproduce(target, out=tmp_path, seeds=[0, 1], overrides={"rounds": 12}, command="the command")
     stem = tmp_path / f"{target}-link"
     assert {Path(file) for file in document["files"]} == {
@@ -148,7 +173,7 @@ def test_a_figure_of_the_link_leaves_its_points_and_pictures(tmp_path: Path, tar
 
 
 @pytest.mark.usefixtures("demo_only")
-def test_changed_settings_are_not_held_against_the_printed_numbers(tmp_path: Path):
+def test_with_changed_settings_the_printed_values_are_not_claimed(tmp_path: Path):
     document = reproduce("table-cifar10", out=tmp_path, seeds=[0], overrides={"rounds": 12})
     assert not any("printed" in each["claim"] for each in document["claims"])
     assert document["schemes"]["pfels"]["subcarriers"] == pytest.approx(0.3 * 12, abs=1e-3)
@@ -159,7 +184,7 @@ def test_changed_settings_are_not_held_against_the_printed_numbers(tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the table was trained, and the other targets find the runs they share with it."""
+    """A folder with the runs of the table, which the other targets share."""
     place = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         on_the_demo(patch)
@@ -167,7 +192,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def train(target: str, place: Path, rates: Sequence[float] = (0.05, 0.2)) -> dict[str, Any]:
+def train(target: str, place: Path, rates: Sequence[float] = (0.05, 0.2)) -> Reproduction:
     return reproduce(
         target, scale="laptop", preset="demo", out=place, seeds=[0, 1], overrides=TINY, learning_rates=rates
     )
@@ -178,7 +203,7 @@ def train(target: str, place: Path, rates: Sequence[float] = (0.05, 0.2)) -> dic
 def test_a_trained_target_comes_with_its_claims(trained: Path, target: str):
     rates = [0.2] if target in ("fig-compression", "fig-privacy") else [0.05, 0.2]
     document = train(target, trained, rates)
-    rows = document.get("points") or list(document["schemes"].values())
+    rows: list[Any] = [*document.get("points", []), *document.get("schemes", {}).values()]
     assert all(0 <= row["accuracy"]["mean"] <= 1 for row in rows)
     assert all(row["learning_rate"] in rates for row in rows)
     assert document["claims"]
@@ -213,16 +238,27 @@ def test_the_learning_rate_is_the_best_of_the_tuning_seeds(trained: Path):
 
 
 def test_wfl_p_is_trained_once_for_all_epsilons():
-    study = settle(small_benchmark(), scale="laptop", overrides={}, preset="demo")
-    chosen = paper_trained.settings("privacy", study)
-    assert sum(each["scheme"] == "wfl-p" for each in chosen) == 1
-    assert sum(each["scheme"] == "pfels" for each in chosen) == len(CIFAR10.epsilons)
+    stand_in = choose_stand_in(small_benchmark(), scale="laptop", overrides={}, preset="demo")
+    chosen = paper_trained.settings("privacy", stand_in)
+    assert sum(each.scheme == "wfl-p" for each in chosen) == 1
+    assert sum(each.scheme == "pfels" for each in chosen) == len(CIFAR10.epsilons)
+
+
+@pytest.mark.usefixtures("demo_only")
+def test_run_directories_are_named_by_all_settings_even_those_that_a_scheme_ignores(trained: Path):
+    document = train("table-cifar10", trained)
+    row = document["schemes"]["wfl-p"]
+    name = f"scheme=wfl-p,compression.ratio=0.3,privacy.epsilon={row['epsilon']:g}"
+    for seed in (0, 1):
+        (found,) = trained.glob(f"runs/*/{name},training.learning_rate={row['learning_rate']:g},seed={seed}")
+        config = load_config(found / "config.toml")
+        assert (config.scheme, config.compression.ratio, config.privacy.epsilon) == ("wfl-p", 0.3, row["epsilon"])
 
 
 # scaling
 
 
-def test_the_privacy_limit_keeps_its_place_at_another_size():
+def test_a_scaled_epsilon_limits_beta_as_often_at_another_size():
     here, there = load_config("demo"), load_config("demo", {"model.hidden": 200, "rounds": 300})
     scale = epsilon_scale(here, there)
     assert scale == pytest.approx(
@@ -232,32 +268,32 @@ def test_the_privacy_limit_keeps_its_place_at_another_size():
     for config, epsilon in ((here, 0.5), (there, 0.5 * scale)):
         benchmark = small_benchmark()
         changed = {"model.hidden": config.model.hidden, "privacy.epsilon": epsilon, "rounds": 300}
-        (dealt,) = paper_link.deal(benchmark, [0], changed)
-        air = dealt.at(scheme="wfl-pdp")
-        shares.append(float(np.mean(air.betas >= air.limit)))
+        (seed,) = draw_traces(benchmark, [0], changed)
+        trace = seed.at(scheme="wfl-pdp")
+        shares.append(float(np.mean(trace.betas >= trace.limit)))
     assert shares[0] == shares[1]
 
 
-def test_a_scaled_epsilon_gives_way_to_the_user_s():
-    study = settle(small_benchmark(), scale="laptop", overrides={"privacy.epsilon": 0.7}, preset="demo")
-    assert study.epsilon(1.5) == 0.7
-    assert settle(small_benchmark(), scale="laptop", overrides={}, preset="demo").epsilon(1.5) == 1.5
+def test_the_user_s_epsilon_is_not_scaled():
+    stand_in = choose_stand_in(small_benchmark(), scale="laptop", overrides={"privacy.epsilon": 0.7}, preset="demo")
+    assert stand_in.epsilon(1.5) == 0.7
+    assert choose_stand_in(small_benchmark(), scale="laptop", overrides={}, preset="demo").epsilon(1.5) == 1.5
 
 
-def test_what_is_not_at_hand_is_passed_over_and_named(monkeypatch: pytest.MonkeyPatch):
+def test_presets_whose_data_are_not_installed_are_skipped_and_named(monkeypatch: pytest.MonkeyPatch):
     def nothing(name: str, path: str | None = None) -> None:
         raise InputError("not in the cache")
 
     monkeypatch.setattr(datasets, "load", nothing)
-    study = settle(replace(CIFAR10, preset="demo"), scale="laptop", overrides={})
-    assert study.preset == "demo"
-    assert "fashion are not at hand" in study.note
+    stand_in = choose_stand_in(replace(CIFAR10, preset="demo"), scale="laptop", overrides={})
+    assert stand_in.preset == "demo"
+    assert "fashion are not installed" in stand_in.note
 
 
 # claims
 
 
-def test_an_inner_best_is_told_from_one_at_an_end():
+def test_the_best_p_must_be_an_inner_one():
     bench = claims.Bench("here", 5)
     inner = [point("pfels", a, ratio=p) for p, a in ((0.1, 0.5), (0.5, 0.7), (1.0, 0.6))]
     outer = [point("pfels", a, ratio=p) for p, a in ((0.1, 0.8), (0.5, 0.7), (1.0, 0.6))]
@@ -270,7 +306,7 @@ def test_an_inner_best_is_told_from_one_at_an_end():
 
 
 def test_the_claims_about_epsilon_are_judged_at_their_worst():
-    def points(pfels: tuple[float, float], wfl_pdp: tuple[float, float]) -> list[dict[str, Any]]:
+    def points(pfels: tuple[float, float], wfl_pdp: tuple[float, float]) -> list[TrainedPoint]:
         return [
             point(scheme, a, printed_epsilon=e)
             for scheme, accuracies in (("pfels", pfels), ("wfl-pdp", wfl_pdp), ("wfl-p", (0.7, 0.7)))
@@ -286,7 +322,7 @@ def test_the_claims_about_epsilon_are_judged_at_their_worst():
 # the command
 
 
-def test_reproduce_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess[str]]):
+def test_reproduce_prints_json_and_a_table(pfels: Callable[..., CompletedProcess[str]]):
     arguments = ["reproduce", "table-femnist", "--scale", "laptop", "--preset", "demo", "--learning-rates", "0.1"]
     arguments += [part for key, value in TINY.items() for part in ("-s", f"{key}={value}")]
     if "femnist" not in presets():
@@ -296,9 +332,11 @@ def test_reproduce_answers_in_json_and_in_words(pfels: Callable[..., CompletedPr
     document = json.loads(answer.stdout)
     assert set(document["schemes"]) == set(SCHEMES)
     assert document["command"].startswith("pfels reproduce table-femnist --scale laptop --preset demo")
-    told = pfels(*arguments, "--seeds", "0")
-    assert "the paper's" in told.stdout
-    assert "hold" in told.stdout
+    words = pfels(*arguments, "--seeds", "0").stdout
+    assert re.search(r"^ +printed +0\.8197 +0\.8143 +0\.7855 *$", words, re.MULTILINE), words
+    claim = next(each for each in document["claims"] if each["claim"] == "PFELS uses the least energy")
+    verdict = "holds" if claim["holds"] else "does NOT hold"
+    assert f"PFELS uses the least energy: {verdict}, margin {claim['by']:+.3g}" in " ".join(words.split())
 
 
 @pytest.mark.parametrize(
@@ -324,6 +362,6 @@ def test_wrong_input_ends_in_one_line_and_exit_code_two(
     assert len(answer.stderr.strip().splitlines()) == 1
 
 
-def test_tuning_seeds_are_not_reported(tmp_path: Path):
+def test_tuning_seeds_cannot_be_reported(tmp_path: Path):
     with pytest.raises(InputError, match="--seeds"):
         reproduce("table-cifar10", scale="laptop", preset="demo", seeds=[1000], out=tmp_path, overrides=TINY)

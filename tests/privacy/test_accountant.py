@@ -15,7 +15,7 @@ from pfels.privacy.accountant import ServerLedger, exact_per_round, outsider_los
 from pfels.privacy.events import Adversary, Neighbours, RoundEvent, Sampling
 from pfels.privacy.figures import figures
 from pfels.privacy.gaussian import amplified, gaussian_delta, gaussian_epsilon, gaussian_mu, revealed_epsilon
-from pfels.privacy.outsider import MOST_LEVELS, fixed_size_epsilon, levels, poisson_epsilon
+from pfels.privacy.outsider import MOST_LEVELS, coarsened, fixed_size_epsilon, poisson_epsilon
 
 FIXED, POISSON = Sampling.WITHOUT_REPLACEMENT, Sampling.POISSON
 PAPER = {"devices": 1000, "cohort": 32}
@@ -258,7 +258,7 @@ def test_sampling_helps_and_can_always_be_given_away():
         assert outsider({z: rounds}, POISSON, delta=1e-5) <= told <= server(rounds, z, 1e-5)
 
 
-@pytest.mark.parametrize("memory", ["none", "ration", "feedback", "watchful"])
+@pytest.mark.parametrize("memory", ["none", "cap", "feedback", "watchful"])
 def test_an_outsider_learns_no_more_of_a_device_that_remembers_its_draws(memory: str):
     """Two rounds, integrated: a device that is heard once at most, one that takes back what it sent, and one that also
     looks at what was released, against no such device. Without memory the figure is met, so it could not be lower."""
@@ -272,7 +272,7 @@ def test_an_outsider_learns_no_more_of_a_device_that_remembers_its_draws(memory:
         return np.exp(-((y - mean) ** 2) / (2 * z**2)) / (z * math.sqrt(2 * math.pi))
 
     unheard, heard = {
-        "none": (1.0, 1.0), "ration": (1.0, 0.0), "feedback": (1.0, -1.0),
+        "none": (1.0, 1.0), "cap": (1.0, 0.0), "feedback": (1.0, -1.0),
         "watchful": (np.where(first > 0.5, 1.0, -1.0), np.where(first > 0.5, -1.0, 1.0)),
     }[memory]  # fmt: skip
     with_it = (1 - q) * law(first, 0) * ((1 - q) * law(second, 0) + q * law(second, unheard))
@@ -316,7 +316,7 @@ def test_an_outsider_learns_less_with_more_noise_delta_or_devices_and_more_with_
 
 @given(st.dictionaries(st.floats(1e-3, 1e3), st.integers(1, 50), min_size=1, max_size=100))
 def test_rounding_to_levels_only_ever_takes_noise_away(rounds: dict[float, int]):
-    few = levels(rounds)
+    few = coarsened(rounds)
     assert len(few) <= MOST_LEVELS
     assert sum(few.values()) == sum(rounds.values())
     assert set(few) <= set(rounds)

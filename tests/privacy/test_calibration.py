@@ -11,6 +11,7 @@ from pfels.errors import InputError
 from pfels.privacy.accountant import outsider_loss, server_loss
 from pfels.privacy.calibration import LEAST, calibrate
 from pfels.privacy.events import Adversary, Sampling
+from pfels.privacy.gaussian import mu_squared
 
 PAPER = {"devices": 1000, "cohort": 32}
 
@@ -23,7 +24,7 @@ def test_calibration_inverts_accounting_against_the_server(epsilon: float, delta
         adversary=Adversary.SERVER, epsilon=epsilon, delta=delta, rounds=rounds, **PAPER,
         sampling=Sampling.POISSON, participations=times,
     )  # fmt: skip
-    priced = server_loss(mu_squared=times / found.noise_multiplier**2, participations=times, delta=delta)
+    priced = server_loss(mu_squared=mu_squared(found.noise_multiplier, times=times), participations=times, delta=delta)
     assert priced == found.loss
     assert epsilon * (1 - 1e-9) <= priced.epsilon <= epsilon
 

@@ -11,7 +11,7 @@ from pfels.errors import InputError
 from pfels.privacy import claim as privacy_claim
 from pfels.privacy import events
 from pfels.privacy.accountant import exact_per_round
-from pfels.privacy.events import Adversary, Loss, Neighbours, RoundEvent, Sampling
+from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, RoundEvent, Sampling
 from pfels.privacy.figures import claimed_figure, exact_figure
 
 PAPER = {"delta": 1e-3, "devices": 1000, "cohort": 32}
@@ -171,13 +171,13 @@ def test_every_adversary_and_relation_explains_itself():
     ],
 )
 def test_past_100_a_loss_says_so(epsilon: float | None, shown: str):
-    loss = Loss(Adversary.SERVER, Neighbours.DEVICE_EMPTIED, 1e-3, epsilon, "gaussian", "because")
+    loss = PrivacyLoss(Adversary.SERVER, Neighbours.DEVICE_EMPTIED, 1e-3, epsilon, "gaussian", "because")
     assert loss.display == shown
     assert loss.exceeds_100 == (shown[:4] == "more")
     assert loss.as_dict()["adversary"] == "server"
     assert loss.as_dict()["delta"] == 1e-3
     assert ("reason" in loss.as_dict()) == (epsilon is None)
-    fixed_size = Loss(Adversary.OUTSIDER, Neighbours.REPLACE_ONE, 1e-3, epsilon, "rdp", "because")
+    fixed_size = PrivacyLoss(Adversary.OUTSIDER, Neighbours.REPLACE_ONE, 1e-3, epsilon, "rdp", "because")
     assert fixed_size.display == shown.replace("more than", "no bound below")
 
 

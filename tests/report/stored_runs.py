@@ -1,12 +1,12 @@
 """Small stored runs for the tests of the report: finished, interrupted and damaged ones."""
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pfels.documents.run import RoundRecord
 from pfels.experiment.loop import run
 from tests.conftest import small
 
@@ -22,7 +22,7 @@ def finish(path: Path, **changes: Any) -> Path:
 def interrupt(path: Path, *, after: int, **changes: Any) -> Path:
     """A run stopped by Ctrl-C after so many rounds."""
 
-    def stop(record: Mapping[str, Any]) -> None:
+    def stop(record: RoundRecord) -> None:
         if record["round"] + 1 == after:
             raise KeyboardInterrupt
 

@@ -15,15 +15,17 @@ import numpy as np
 import pytest
 
 from pfels.cli import main
+from pfels.documents.report import Report
 from pfels.errors import InputError
 from pfels.experiment.reader import find
-from pfels.privacy.calibration import Footing
+from pfels.privacy.calibration import Budget
 from pfels.privacy.events import Adversary
 from pfels.report import text as words
-from pfels.report.groups import studies, thinned
+from pfels.report.groups import Comparison, comparisons, thinned
 from pfels.report.page import write_report
-from pfels.report.privacy import adversaries
-from pfels.report.tables import comparison, highlights
+from pfels.report.privacy import adversary_tables
+from pfels.report.settings import common
+from pfels.report.tables import comparison_rows, highlights
 from pfels.studies.compare import compare
 from tests.conftest import SMALL
 from tests.report.page import Page
@@ -50,16 +52,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def document(folder: Path) -> dict[str, Any]:
+def document(folder: Path) -> Report:
     return write_report([folder])
 
 
 @pytest.fixture(scope="module")
-def page(document: dict[str, Any]) -> Page:
+def compared(folder: Path) -> Comparison:
+    return only(folder)
+
+
+def only(*paths: Path) -> Comparison:
+    """The one comparison that the runs in these directories make up."""
+    (comparison,), _ = comparisons(find(paths)[0])
+    return comparison
+
+
+@pytest.fixture(scope="module")
+def page(document: Report) -> Page:
     return Page(Path(document["report"]))
 
 
-def test_a_row_is_the_mean_and_spread_of_the_summaries_behind_it(folder: Path, document: dict[str, Any], page: Page):
+def test_a_row_is_the_mean_and_spread_of_the_summaries_behind_it(folder: Path, document: Report, page: Page):
     accuracies = [
         json.loads((folder / name / "summary.json").read_text())["accuracy"]
         for name in ("scheme=wfl-pdp,seed=0", "scheme=wfl-pdp,seed=1")
@@ -79,52 +92,108 @@ def test_privacy_is_shown_in_words_that_do_not_promise_more_than_the_figure():
     assert [words.outsider_epsilon({"outsider": o, "server": s}) for o, s in kinds] == ["as server", "none", "3.14"]
 
 
-def test_every_block_of_figures_names_its_adversary_and_delta(folder: Path):
-    (study,), _ = studies(find([folder])[0])
-    blocks = {block["key"]: block for block in adversaries(study)}
-    assert blocks["outsider"]["adversary"] == Adversary.OUTSIDER.sentence
-    assert blocks["server"]["adversary"] == blocks["claimed"]["adversary"] == Adversary.SERVER.sentence
-    assert all(row["delta"] and row["neighbours"] for block in blocks.values() for row in block["rows"])
+def test_every_table_of_privacy_figures_names_its_adversary_its_neighbours_and_its_delta(compared: Comparison):
+    tables = {table.key: table for table in adversary_tables(compared)}
+    assert tables["outsider"].adversary == Adversary.OUTSIDER.sentence
+    assert tables["server"].adversary == tables["claimed"].adversary == Adversary.SERVER.sentence
+    for table in tables.values():
+        for row in table.rows:
+            assert row.epsilon in (words.NONE, "none") or (float(row.delta) and row.neighbours in table.relations)
 
 
-def test_the_figures_to_see_first_are_the_best_of_each_kind(folder: Path):
-    (study,), _ = studies(find([folder])[0])
-    rows = {group.label: group.row for group in study.groups if group.row is not None}
-    cards = {card["title"]: card for card in highlights(study)}
-    assert cards["Most accurate"]["who"] == max(rows, key=lambda name: rows[name]["accuracy"]["mean"])
+def test_a_guarantee_names_what_it_assumes_and_no_noise_is_no_guarantee(compared: Comparison):
+    server = next(table for table in adversary_tables(compared) if table.key == "server")
+    verdicts = {row.group.label: row.guarantee.partition(",")[0] for row in server.rows}
+    assert verdicts == {"pfels": "yes", "wfl-pdp": "yes", "fedavg": "no", "pfels, seed=2 (unfinished)": "yes"}
+    assert server.assumes == "“yes” means proven, if the receiver noise is at least σ₀ and the gains are exact"
+
+
+def test_noise_added_on_the_devices_rests_on_the_devices(tmp_path: Path):
+    server, *_ = adversary_tables(only(finish(tmp_path / "run", scheme="dp-fedavg")))
+    assert server.assumes == "“yes” means proven, if every device adds its share of the noise"
+
+
+def test_where_only_the_servers_figure_is_known_the_outsiders_tables_agree(compared: Comparison):
+    outsider = next(table for table in adversary_tables(compared) if table.key == "outsider")
+    shown = {row.group.label: row.epsilon for row in outsider.rows}
+    assert shown == {row.group.label: row.outsider for row in comparison_rows(compared)}
+    assert shown["pfels"] == words.AS_SERVER
+
+
+def test_every_column_of_epsilon_is_explained_below_its_table(page: Page):
+    delta = "at δ = 0.0333333; neighbours: one device"
+    assert f"ε, server: against the server, whole training, worst device of the worst seed, {delta}'s data" in page.text
+    assert f"Claimed ε: the paper's own figure, against the server, per round, {delta} is added or removed" in page.text
+    assert "worst device, δ = 0.0333333, neighbours: device-emptied" in page.text
+
+
+def test_epsilons_at_different_deltas_are_not_ranked_and_each_has_its_delta(tmp_path: Path):
+    for delta in (1e-5, None):
+        finish(tmp_path / f"{delta}", **({} if delta is None else {"privacy__delta": delta}))
+    found = only(tmp_path)
+    assert [group.label for group in found.groups] == ["pfels, delta=1e-05", "pfels, delta=0.0333333"]
+    assert not [card.title for card in highlights(found) if "ε" in card.title]
+    server, *_ = adversary_tables(found)
+    assert (server.delta, [row.delta for row in server.rows]) == (None, ["1e-05", "0.0333333"])
+    page = Page(Path(write_report(tmp_path)["report"]))
+    assert (
+        "ε, server: against the server, whole training, worst device of the worst seed, at the δ in each" in page.text
+    )
+
+
+def test_the_figures_to_see_first_are_the_best_of_each_kind(compared: Comparison):
+    rows = {group.label: group.row for group in compared.groups if group.row is not None}
+    cards = {card.title: card for card in highlights(compared)}
+    assert cards["Highest test accuracy"].who == max(rows, key=lambda name: rows[name]["accuracy"]["mean"])
     on_air = {name: row for name, row in rows.items() if row["energy"] is not None}
-    assert cards["Least energy"]["who"] == min(on_air, key=lambda name: on_air[name]["energy"]["mean"])
-    least = min(on_air, key=lambda name: on_air[name]["privacy"]["server"]["epsilon"])
-    assert cards["Smallest ε against the server"]["who"] == least
-    assert cards["Fewest subcarriers"]["who"] == min(rows, key=lambda name: rows[name]["subcarriers"])
+    assert cards["Lowest energy"].who == min(on_air, key=lambda name: on_air[name]["energy"]["mean"])
+    smallest = min(on_air, key=lambda name: on_air[name]["privacy"]["server"]["epsilon"])
+    assert cards["Smallest ε against the server"].who == smallest
+    assert cards["Fewest channel uses"].who == min(rows, key=lambda name: rows[name]["subcarriers"])
 
 
 def test_seeds_on_one_budget_are_one_row_though_each_has_a_claim_of_its_own(tmp_path: Path):
-    footing = Footing(4.0, Adversary.SERVER)
-    compare("demo", schemes=["pfels", "pfels-plus"], seeds=[0, 1], overrides=SMALL, out=tmp_path, footing=footing)
-    (study,), _ = studies(find([tmp_path])[0])
-    assert {group.label: len(group.runs) for group in study.groups} == {"pfels": 2, "pfels-plus": 2}
-    assert study.common["privacy.epsilon"] == "for a total of 4 (pfels)"
-    assert study.common["cohort.sampling"] == "without-replacement (pfels)"
+    budget = Budget(4.0, Adversary.SERVER)
+    compare("demo", schemes=["pfels", "pfels-plus"], seeds=[0, 1], overrides=SMALL, out=tmp_path, budget=budget)
+    found = only(tmp_path)
+    assert {group.label: len(group.runs) for group in found.groups} == {"pfels": 2, "pfels-plus": 2}
+    shared = common(found)
+    assert shared.tables["privacy"]["epsilon"] == "for a total of 4"
+    users = {key: shared.notes[mark - 1] for key, mark in shared.marks.items()}
+    assert users["privacy.epsilon"] == users["cohort.sampling"] == "pfels"
+    assert users["privacy.total_epsilon"] == "pfels-plus"
+    assert "training.clip" not in users
 
 
-def test_a_mean_of_subcarriers_is_shown_as_a_whole_number(tmp_path: Path):
+def test_settings_that_a_scheme_does_not_use_set_no_runs_apart(tmp_path: Path):
+    for ratio in (0.1, 0.5):
+        toml = finish(tmp_path / f"{ratio}", scheme="fedavg") / "config.toml"
+        toml.write_text(toml.read_text().replace("ratio = 0.3", f"ratio = {ratio}"))
+        (tmp_path / f"{ratio}" / "checkpoint.safetensors").unlink()  # it belongs to the config as it was
+    assert "ratio = 0.1" in (tmp_path / "0.1" / "config.toml").read_text()
+    document = write_report(tmp_path)
+    assert [group["label"] for group in document["studies"][0]["groups"]] == ["fedavg"]
+    assert [copy["run"] for copy in document["copies"]] == [str(tmp_path / "0.5")]
+
+
+def test_a_mean_of_channel_uses_is_shown_as_a_whole_number(tmp_path: Path):
     for seed in (0, 1, 2):
         finish(tmp_path / f"{seed}", scheme="fedavg", seed=seed, cohort__sampling="poisson")
-    (study,), _ = studies(find([tmp_path])[0])
-    (row,) = comparison(study)
-    assert float(study.groups[0].row["subcarriers"]) % 1, "the mean happens to be whole; choose other seeds"
-    assert re.fullmatch("[0-9,]+", row["subcarriers"])
-    assert re.fullmatch("[0-9,]+", next(c["value"] for c in highlights(study) if c["title"] == "Subcarriers"))
+    found = only(tmp_path)
+    (row,) = comparison_rows(found)
+    assert found.groups[0].row is not None
+    assert float(found.groups[0].row["subcarriers"]) % 1, "the mean happens to be whole; choose other seeds"
+    assert re.fullmatch("[0-9,]+", row.channel_uses)
+    assert re.fullmatch("[0-9,]+", next(card.value for card in highlights(found) if card.title == "Channel uses"))
 
 
-def test_an_unfinished_run_is_shown_as_one_with_what_it_has(folder: Path, document: dict[str, Any], page: Page):
+def test_an_unfinished_run_is_shown_with_what_it_has(compared: Comparison, document: Report, page: Page):
     unfinished = [group for group in document["studies"][0]["groups"] if not group["finished"]]
     assert [(group["label"], group["rounds"]) for group in unfinished] == [("pfels, seed=2 (unfinished)", 4)]
     assert "unfinished: 4 of 6 rounds" in page.text
     assert any("cut-short" in command and "--resume" in command for command in _commands(document))
-    airtime = next(row["airtime"] for row in comparison(studies(find([folder])[0])[0][0]) if row["note"])
-    assert airtime == words.seconds(4 * 0.01)  # a slot of 10 ms a round, however few of its subcarriers are used
+    airtime = next(row.airtime for row in comparison_rows(compared) if row.note)
+    assert airtime == words.seconds(4 * 0.01)  # a slot of 10 ms per round, however few of its subcarriers are used
     drawn = [trace for trace in page.figures["s1-train-loss"]["data"] if "unfinished" in trace.get("name", "")]
     assert [len(trace["y"]) for trace in drawn] == [4]
 
@@ -138,7 +207,7 @@ def test_a_run_that_has_only_begun_is_still_reported(tmp_path: Path):
     assert "unfinished: 0 of 6 rounds" in Page(Path(document["report"])).text
 
 
-def test_a_damaged_run_is_named_with_its_reason_and_the_rest_is_reported(document: dict[str, Any], page: Page):
+def test_a_damaged_run_is_named_with_its_reason_and_the_rest_is_reported(document: Report, page: Page):
     assert document["runs"] == 7
     (damaged,) = document["damaged"]
     assert damaged["run"].endswith("damaged")
@@ -237,20 +306,19 @@ def test_without_any_energy_there_is_no_energy_axis(folder: Path, tmp_path: Path
     assert [a["value"] for a in page.attributes("input")] == ["rounds", "subcarriers"]
 
 
-def test_a_band_holds_the_line_and_every_seed(folder: Path):
-    (study,), _ = studies(find([folder])[0])
-    group = study.groups[0]
+def test_a_band_contains_the_line_and_every_seed(compared: Comparison):
+    group = compared.groups[0]
     curve = group.curve("train_loss")
     assert curve is not None
     for run in group.runs:
-        assert np.all((curve.low <= run.columns["train_loss"]) & (run.columns["train_loss"] <= curve.high))
-    assert np.all((curve.low <= curve.mean) & (curve.mean <= curve.high))
+        assert np.all((curve.minimum <= run.columns["train_loss"]) & (run.columns["train_loss"] <= curve.maximum))
+    assert np.all((curve.minimum <= curve.mean) & (curve.mean <= curve.maximum))
     assert curve.spent["energy"][-1] == pytest.approx(np.mean([run.summary["energy"] for run in group.runs]))
 
 
 @pytest.mark.parametrize("count", [1, 2, 399, 400, 401, 5000])
 def test_long_series_are_thinned_to_their_limit_and_keep_both_ends(count: int):
-    at = thinned(count, most=400)
+    at = thinned(count, limit=400)
     assert len(at) == len(set(at.tolist())) == min(count, 400)
     assert (at[0], at[-1]) == (0, count - 1)
 
@@ -270,7 +338,7 @@ def test_a_copy_of_a_run_is_counted_once_and_named(folder: Path, tmp_path: Path)
     assert [copy["run"] for copy in document["copies"]] == [str(tmp_path / "copy")]
 
 
-def test_runs_on_other_data_or_networks_stand_in_a_table_of_their_own(folder: Path, tmp_path: Path):
+def test_runs_on_other_data_or_networks_have_a_table_of_their_own(folder: Path, tmp_path: Path):
     other = finish(tmp_path / "other", model__hidden=4)
     document = write_report([folder / "scheme=pfels,seed=0", other], tmp_path / "out.html")
     assert [len(study["groups"]) for study in document["studies"]] == [1, 1]
@@ -279,14 +347,24 @@ def test_runs_on_other_data_or_networks_stand_in_a_table_of_their_own(folder: Pa
 
 def test_a_full_grid_is_repeated_by_one_command_and_a_part_of_one_by_none(tmp_path: Path):
     for scheme in ("pfels", "wfl-pdp"):
-        for ratio in (0.1, 0.5):
-            finish(tmp_path / f"{scheme},{ratio}", scheme=scheme, compression__ratio=ratio)
+        for epsilon in (0.1, 0.5):
+            finish(tmp_path / f"{scheme},{epsilon}", scheme=scheme, privacy__epsilon=epsilon)
     (study,) = write_report([tmp_path])["studies"]
+    assert study["command"] is not None
     assert study["command"].startswith("pfels sweep ")
-    assert "--grid compression.ratio=0.1,0.5" in study["command"]
-    assert [group["label"] for group in study["groups"]][:2] == ["pfels, ratio=0.1", "pfels, ratio=0.5"]
+    assert "--grid privacy.epsilon=0.1,0.5" in study["command"]
+    assert [group["label"] for group in study["groups"]][:2] == ["pfels, epsilon=0.1", "pfels, epsilon=0.5"]
     shutil.rmtree(tmp_path / "pfels,0.1")
     assert write_report([tmp_path])["studies"][0]["command"] is None
+
+
+def test_the_one_command_starts_from_a_config_that_has_every_setting_in_use(tmp_path: Path):
+    for scheme in ("wfl-p", "wfl-pdp"):  # the claim is wfl-pdp's alone: wfl-p's config has the default
+        finish(tmp_path / scheme, scheme=scheme, privacy__epsilon=0.7)
+    (study,) = write_report([tmp_path])["studies"]
+    expected = ["pfels", "compare", str(tmp_path / "wfl-pdp" / "config.toml"), "--schemes", "wfl-p,wfl-pdp"]
+    assert study["command"] is not None
+    assert shlex.split(study["command"])[:5] == expected
 
 
 def test_the_printed_commands_repeat_the_runs_to_the_bit(here: Any, tmp_path: Path):
@@ -329,7 +407,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one_alone(folder: Path, tm
     assert (tmp_path / "file").read_text() == "here"
 
 
-def _commands(document: dict[str, Any]) -> list[str]:
+def _commands(document: Report) -> list[str]:
     return [command for study in document["studies"] for command in study["run_commands"]]
 
 

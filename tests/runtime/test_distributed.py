@@ -20,7 +20,7 @@ WITH_MEMORY = {**SETTINGS, "scheme": "pfels-plus", "compression.error_feedback":
 
 
 def torchrun(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A program in two processes that share a run."""
+    """Run a program in two processes that share a run."""
     return subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", *arguments],
         cwd=cwd, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -28,13 +28,13 @@ def torchrun(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def command(settings: dict[str, object]) -> list[str]:
-    """The command of a run in the directory `two`."""
+    """The command that runs in the directory `two`."""
     changes = [text for key, value in settings.items() for text in ("-s", f"{key}={str(value).lower()}")]
     return ["run", "demo", *changes, "--out", "two", "--json"]
 
 
 def check_same(settings: dict[str, object], summary: dict[str, Any], where: Path) -> None:
-    """That the run in the directory `two` is the one that a single process makes, but for rounding."""
+    """Check that the run in the directory `two` equals that of a single process, up to rounding."""
     alone = loop.run(load_config("demo", settings), where / "alone")
     assert summary["energy"] == pytest.approx(alone.summary["energy"], rel=1e-4)
     assert summary["loss"] == pytest.approx(alone.summary["loss"], rel=1e-4)
@@ -51,13 +51,13 @@ def check_same(settings: dict[str, object], summary: dict[str, Any], where: Path
         torch.testing.assert_close(models[0][name], models[1][name], rtol=1e-3, atol=1e-5)
 
 
-def test_two_ranks_give_what_one_process_gives(tmp_path):
+def test_two_ranks_give_the_results_of_one_process(tmp_path):
     together = torchrun("-m", "pfels", *command(SETTINGS), cwd=tmp_path)
     assert together.returncode == 0, together.stderr
     check_same(SETTINGS, json.loads(together.stdout), tmp_path)
 
 
-def test_two_ranks_take_up_a_run_where_it_was_with_all_that_devices_hold_back(tmp_path):
+def test_two_ranks_resume_a_run_with_the_error_feedback_of_all_devices(tmp_path):
     stopped = torchrun(str(_stopper(tmp_path)), *command(WITH_MEMORY), cwd=tmp_path)
     assert "stopped after two rounds" in stopped.stderr, stopped.stderr
     together = torchrun("-m", "pfels", *command(WITH_MEMORY), "--resume", cwd=tmp_path)
@@ -66,7 +66,7 @@ def test_two_ranks_take_up_a_run_where_it_was_with_all_that_devices_hold_back(tm
 
 
 def _stopper(tmp_path: Path) -> Path:
-    """`pfels`, which saves and ends after two rounds, as if it had been stopped."""
+    """`pfels`, interrupted after two rounds."""
     script = tmp_path / "stopper.py"
     script.write_text(
         "import sys\n"
@@ -84,7 +84,7 @@ def _stopper(tmp_path: Path) -> Path:
     return script
 
 
-def test_when_a_rank_dies_the_leading_one_loses_no_round(tmp_path):
+def test_the_leading_rank_loses_no_round_if_another_one_dies(tmp_path):
     script = tmp_path / "dying.py"
     script.write_text(
         "import os, signal\n"
@@ -104,19 +104,19 @@ def test_when_a_rank_dies_the_leading_one_loses_no_round(tmp_path):
     assert RunDirectory(tmp_path / "two", load_config("demo", SETTINGS)).checkpoint().round == 2
 
 
-def test_several_runs_are_not_for_ranks(tmp_path):
+def test_a_sweep_under_torchrun_is_refused(tmp_path):
     refused = torchrun("-m", "pfels", "sweep", "demo", "-g", "rounds=1,2", cwd=tmp_path)
     assert "error: torchrun: shares one run out" in refused.stderr
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_by_itself_is_all_ranks_in_one():
+def test_a_run_without_torchrun_is_a_single_rank():
     ranks = Ranks.join("cpu")
     assert ranks.leads
     assert ranks.size == 1
     assert range(7)[ranks.share(7)] == range(7)
-    assert ranks.joined([1.0, 2.0]) == [1.0, 2.0]
-    assert torch.equal(ranks.total(torch.ones(3)), torch.ones(3))
+    assert ranks.gather([1.0, 2.0]) == [1.0, 2.0]
+    assert torch.equal(ranks.all_reduce(torch.ones(3)), torch.ones(3))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
@@ -125,7 +125,7 @@ def test_shares_cover_the_cohort_in_order(size, count):
     assert [i for rank in range(size) for i in range(count)[Ranks(rank, size).share(count)]] == list(range(count))
 
 
-def test_what_ranks_start_from_survives_the_wire():
+def test_the_start_state_of_ranks_survives_serialisation():
     start = Start("threaded", 17, {"theta": torch.arange(5.0)})
     back = Start.from_bytes(start.to_bytes())
     assert (back.engine, back.round) == ("threaded", 17)

@@ -1,4 +1,4 @@
-"""Work side by side: all of it done, every failure told, and no worker's death goes unnoticed."""
+"""Parallel jobs: every item is processed, every failure is raised, and a dead worker is noticed."""
 
 import os
 import signal
@@ -8,64 +8,64 @@ from collections.abc import Callable
 import pytest
 
 from pfels.errors import GuardError, RunError
-from pfels.runtime.processes import side_by_side
+from pfels.runtime.processes import run_jobs
 
-Tell = Callable[[int], None]
+Report = Callable[[int], None]
 
 
-def tell(item: int, threads: int, done: Tell) -> None:
+def report_item(item: int, threads: int, done: Report) -> None:
     done(item)
 
 
-def fall(item: int, threads: int, done: Tell) -> None:
+def fail(item: int, threads: int, done: Report) -> None:
     if item == 1:
         raise GuardError("the limit of item 1")
     time.sleep(600)
 
 
-def die(item: int, threads: int, done: Tell) -> None:
+def die(item: int, threads: int, done: Report) -> None:
     if item == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(600)
 
 
-def chatter(item: int, threads: int, done: Tell) -> None:
-    """Tell without end, so that a kill at any moment is likely to fall into a message."""
+def report_forever(item: int, threads: int, done: Report) -> None:
+    """Report without end, so that a kill at any time is likely to interrupt a message."""
     while True:
         done(os.getpid())
 
 
-def silent(key: int, done: int) -> None:
+def ignore(key: int, done: int) -> None:
     pass
 
 
-def test_every_item_is_done_once_however_many_there_are():
-    told = []
-    side_by_side(tell, {key: 2 * key for key in range(3000)}, jobs=2, report=lambda *news: told.append(news))
-    assert sorted(told) == [(key, 2 * key) for key in range(3000)]
+def test_every_item_is_processed_exactly_once():
+    reports = []
+    run_jobs(report_item, {key: 2 * key for key in range(3000)}, jobs=2, report=lambda *r: reports.append(r))
+    assert sorted(reports) == [(key, 2 * key) for key in range(3000)]
 
 
-def test_a_failure_is_raised_as_it_was_and_ends_the_others():
+def test_a_failure_is_raised_unchanged_and_stops_the_other_workers():
     began = time.monotonic()
     with pytest.raises(GuardError, match="limit") as failure:
-        side_by_side(fall, {0: 0, 1: 1}, jobs=2, report=silent)
+        run_jobs(fail, {0: 0, 1: 1}, jobs=2, report=ignore)
     assert str(failure.value) == "the limit of item 1"
-    assert "in fall" in failure.value.__notes__[0]
+    assert "in fail" in failure.value.__notes__[0]
     assert time.monotonic() - began < 60
 
 
-def test_a_worker_that_is_killed_is_missed_at_once():
+def test_a_killed_worker_is_noticed_at_once():
     began = time.monotonic()
     with pytest.raises(RunError, match=r"a worker process died \(exit code -9\)"):
-        side_by_side(die, {0: 0, 1: 1}, jobs=2, report=silent)
+        run_jobs(die, {0: 0, 1: 1}, jobs=2, report=ignore)
     assert time.monotonic() - began < 60
 
 
-def test_a_worker_that_is_killed_while_it_tells_holds_nobody_up():
+def test_a_worker_killed_during_a_report_does_not_block_the_others():
     def kill(key: int, done: int) -> None:
         if key == 1:
             os.kill(done, signal.SIGKILL)
 
     for _ in range(3):
         with pytest.raises(RunError, match=r"a worker process died \(exit code -9\)"):
-            side_by_side(chatter, {0: 0, 1: 1}, jobs=2, report=kill)
+            run_jobs(report_forever, {0: 0, 1: 1}, jobs=2, report=kill)

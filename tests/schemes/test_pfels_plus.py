@@ -13,17 +13,17 @@ from safetensors.torch import load_file
 from pfels.config.load import load_config
 from pfels.errors import InputError
 from pfels.experiment import loop
-from pfels.experiment.forecast import rehearse
-from pfels.experiment.link import link_system
+from pfels.experiment.forecast import forecast_run
+from pfels.experiment.link import Link, link_of
 from pfels.experiment.setup import build
-from pfels.privacy.calibration import ration
+from pfels.privacy.calibration import participation_cap
 from pfels.schemes import pfels_plus
-from pfels.schemes.plan import Tally
 from pfels.schemes.registry import load_scheme
+from pfels.schemes.round import local_updates
 from pfels.schemes.round import play as play_round
 from pfels.seeding import Purpose, generator
 from pfels.uplink.compression import public_top_k
-from pfels.uplink.power import serving_level
+from pfels.uplink.power import best_carried_level
 from tests.conftest import small
 from tests.experiment.test_directory import contents, stop_after
 
@@ -34,11 +34,22 @@ def plus(**changes):
     return small(**({"scheme": "pfels-plus"} | changes))
 
 
-def link_only(**changes):
+def play(e, t: int = 0, theta=None, memory=None, scheme=None):
+    theta = e.network.initial(generator(0, Purpose.MODEL)) if theta is None else theta
+    scheme = scheme or e.scheme
+    return play_round(scheme, e.draws, scheme.prepare(e.draws, t), theta, e.training, memory=memory or {})
+
+
+def forecast_privacy(config):
+    setting, ledger = forecast_run(config)
+    return ledger.privacy(setting)
+
+
+def link_only(**changes) -> Link:
     """The paper's channel at N = 1000, r = 32, without a model."""
     config = load_config("demo", {"scheme": "pfels-plus", "data.devices": 1000, "cohort.size": 32, **changes})
     law = {"channel.gain_mean": 0.02, "channel.gain_min": 0.0001, "channel.gain_max": 0.1}
-    return link_system(load_config("demo", config.flat() | law | changes), dimension=50_890)
+    return link_of(load_config(config, law | changes), dimension=50_890)
 
 
 # power and sampling
@@ -48,10 +59,10 @@ def link_only(**changes):
 def test_the_power_limit_holds_for_every_single_transmission(adversary: str):
     """‖x‖ ≤ β·s/|h| for whatever is sent, and that stays within P, in 100,000 device-rounds."""
     changes = {"privacy.adversary": adversary, "privacy.total_epsilon": 200.0, "rounds": 4000}
-    system = link_only(**changes)
+    link = link_only(**changes)
     seen = 0
     for t in range(4000):
-        air = pfels_plus.prepare(system, t).on_air
+        air = link.scheme.prepare(link.draws, t).require_air()
         assert np.all((air.beta * air.bound / np.abs(air.gains)) ** 2 <= air.powers * (1 + 1e-12))
         seen += len(air.gains)
         if seen >= 100_000:
@@ -63,19 +74,18 @@ def test_realised_transmissions_stay_within_their_power_limit():
     e = build(plus(channel__gain_mean=0.002, privacy__total_epsilon=500.0))
     theta = e.network.initial(generator(0, Purpose.MODEL))
     for t in range(20):
-        link, tally = e.scheme.prepare(e.system, t), Tally()
-        play_round(e.scheme, e.system, link, theta, tally)
-        assert np.all(np.array(tally.energies) <= link.on_air.powers)
+        plan, result = e.scheme.prepare(e.draws, t), play(e, t, theta)
+        assert np.all(np.array(result.device_energy) <= plan.require_air().powers)
 
 
 def test_sampling_after_silence_is_still_poisson_with_the_stated_rate():
     """A device sends with probability q·P(|h| ≥ βs/√P), by its own coin and channel alone."""
-    system = link_only(**{"privacy.adversary": "outsider", "privacy.total_epsilon": 50.0, "rounds": 3000})
-    level = pfels_plus.public_level(system)
+    link = link_only(**{"privacy.adversary": "outsider", "privacy.total_epsilon": 50.0, "rounds": 3000})
+    level = link.scheme.level
     sent = np.zeros((3000, 1000), dtype=bool)
     for t in range(3000):
-        sent[t, pfels_plus.prepare(system, t).sending] = True
-    limit = level.beta * level.bound / np.sqrt(system.powers(np.arange(1000)))
+        sent[t, link.scheme.prepare(link.draws, t).sending] = True
+    limit = level.beta * level.bound / np.sqrt(link.draws.powers(np.arange(1000)))
     rate = 0.032 * np.where(limit <= 0.0001, 1.0, np.where(limit <= 0.1, np.exp(-limit / 0.02), 0.0))
     assert np.all(np.abs(sent.mean(0) - rate) < 5 * np.sqrt(rate * (1 - rate) / 3000) + 1e-9)
     assert rate.mean() == pytest.approx(0.032 * level.carried, rel=0.02)
@@ -85,19 +95,19 @@ def test_sampling_after_silence_is_still_poisson_with_the_stated_rate():
 
 def test_the_level_tells_nothing_of_anyone():
     """β depends on the laws and the budget, never on the seed, and so on nobody's channel, power or draw."""
-    levels = {pfels_plus.public_level(link_only(seed=seed)) for seed in range(3)}
+    levels = {link_only(seed=seed).scheme.level for seed in range(3)}
     assert len(levels) == 1
 
 
 def test_the_level_serves_best_among_those_the_budget_allows():
     for epsilon in (1.0, 1e4):
-        system = link_only(**{"privacy.total_epsilon": epsilon})
-        level = pfels_plus.public_level(system)
-        z, _ = pfels_plus._noise_and_ration(system, system.budget)
+        link = link_only(**{"privacy.total_epsilon": epsilon})
+        level = link.scheme.level
+        z, _ = pfels_plus._noise_and_cap(link.setting)
         assert level.noise_multiplier >= z * (1 - 1e-12)
         assert level.limit == ("privacy" if epsilon == 1.0 else "power"), level
-    assert serving_level(beta=1.0, carried=lambda beta: math.exp(-10 * beta)) == pytest.approx(0.1, rel=0.02)
-    assert serving_level(beta=1.0, carried=lambda beta: 1.0) == 1.0
+    assert best_carried_level(beta=1.0, carried=lambda beta: math.exp(-10 * beta)) == pytest.approx(0.1, rel=0.02)
+    assert best_carried_level(beta=1.0, carried=lambda beta: 1.0) == 1.0
 
 
 # budget
@@ -106,15 +116,15 @@ def test_the_level_serves_best_among_those_the_budget_allows():
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 16.0])
 def test_the_servers_figure_never_exceeds_the_budget(epsilon: float):
     e = build(plus(privacy__total_epsilon=epsilon, rounds=200))
-    server = rehearse(e).privacy(e.system)["server"]
+    server = forecast_privacy(e.config)["server"]
     assert 0.9 * epsilon < server["epsilon"] <= epsilon
-    assert server["participations"] <= pfels_plus.public_level(e.system).ration
+    assert server["participations"] <= e.scheme.level.cap
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_the_outsiders_figure_never_exceeds_the_budget(epsilon: float):
     e = build(plus(privacy__total_epsilon=epsilon, privacy__adversary="outsider", rounds=50))
-    figure = rehearse(e).privacy(e.system)["outsider"]
+    figure = forecast_privacy(e.config)["outsider"]
     assert 0.99 * epsilon < figure["epsilon"] <= epsilon
     assert (figure["neighbours"], figure["accountant"]) == ("add-remove", "pld")
 
@@ -139,38 +149,37 @@ def test_a_run_stopped_early_or_resumed_stays_within_the_budget_and_keeps_its_by
 
 def test_an_empty_round_is_a_release_and_is_priced():
     e = build(plus(cohort__size=1, **OUTSIDER, privacy__delta=1e-3, rounds=30))
-    ledger = rehearse(e)
+    _, ledger = forecast_run(e.config)
     assert sum(ledger.noise_multipliers.values()) == 30
-    assert any(not len(e.scheme.prepare(e.system, t).sending) for t in range(30))
+    assert any(not len(e.scheme.prepare(e.draws, t).sending) for t in range(30))
 
 
-def test_a_ration_hears_most_for_the_noise():
+def test_a_cap_hears_most_for_the_noise():
     for rounds, rate in ((300, 0.032), (300, 0.2), (50, 0.5)):
         draws = np.random.Generator(np.random.Philox(1)).binomial(rounds, rate, 20_000)
         heard = [np.minimum(draws, n).mean() / math.sqrt(n) for n in range(1, rounds)]
-        best = ration(rounds=rounds, rate=rate)
+        best = participation_cap(rounds=rounds, rate=rate)
         assert heard[best - 1] >= max(heard) * 0.995
 
 
-def test_nobody_sends_more_often_than_the_ration():
-    system = link_only(rounds=600, **{"privacy.total_epsilon": 50.0})
-    level = pfels_plus.public_level(system)
+def test_nobody_sends_more_often_than_the_cap():
+    link = link_only(rounds=600, **{"privacy.total_epsilon": 50.0})
+    level = link.scheme.level
     times = np.zeros(1000, int)
     for t in range(600):
-        times[pfels_plus.prepare(system, t).sending] += 1
-    assert times.max() == level.ration
-    backwards = pfels_plus.prepare(system, 3).sending
-    assert np.array_equal(
-        backwards, pfels_plus.prepare(link_only(rounds=600, **{"privacy.total_epsilon": 50.0}), 3).sending
-    )
+        times[link.scheme.prepare(link.draws, t).sending] += 1
+    assert times.max() == level.cap
+    backwards = link.scheme.prepare(link.draws, 3).sending
+    fresh = link_only(rounds=600, **{"privacy.total_epsilon": 50.0})
+    assert np.array_equal(backwards, fresh.scheme.prepare(fresh.draws, 3).sending)
 
 
 def test_a_device_may_remember_its_draws_and_stays_within_the_budget_against_an_outsider():
-    """What a ration or error feedback makes of earlier draws costs nothing: the coins stay fresh."""
+    """What a cap or error feedback makes of earlier draws costs nothing: the coins stay fresh."""
     spent = loop.run(plus(compression__error_feedback=True, privacy__adversary="outsider")).summary["privacy"]
     assert 0 < spent["outsider"]["epsilon"] <= 16.0
-    rationed = loop.run(plus(compression__error_feedback=True)).summary["privacy"]
-    assert 0 < rationed["outsider"]["epsilon"] < rationed["server"]["epsilon"] <= 16.0
+    capped = loop.run(plus(compression__error_feedback=True)).summary["privacy"]
+    assert 0 < capped["outsider"]["epsilon"] < capped["server"]["epsilon"] <= 16.0
 
 
 # what is sent
@@ -182,47 +191,43 @@ def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
     theta = e.network.initial(generator(0, Purpose.MODEL))
     memory: dict[int, torch.Tensor] = {}
     for t in range(15):
-        link, tally = e.scheme.prepare(e.system, t), Tally(memory=memory)
-        play_round(e.scheme, e.system, link, theta, tally)
-        assert set(tally.held_back) == set(link.cohort.tolist())
-        bound = (link.on_air.beta * link.on_air.bound / np.abs(link.on_air.gains)) ** 2
-        assert np.all(np.array(tally.energies) <= bound)
-        memory |= tally.held_back
-    fresh = Tally()
-    link = e.scheme.prepare(e.system, 0)
-    play_round(e.scheme, e.system, link, theta, fresh)
-    kept = e.system.rand_k(0)
-    for device in link.sending.tolist():
-        (part,) = e.system.training.cohort(theta, [device], lambda d: generator(0, Purpose.BATCHES, device=d))
+        plan, result = e.scheme.prepare(e.draws, t), play(e, t, theta, memory)
+        assert set(result.kept) == set(plan.cohort.tolist())
+        air = plan.require_air()
+        assert np.all(np.array(result.device_energy) <= (air.beta * air.bound / np.abs(air.gains)) ** 2)
+        memory |= result.kept
+    plan, fresh = e.scheme.prepare(e.draws, 0), play(e, 0, theta)
+    kept = e.draws.rand_k(0)
+    for device in plan.sending.tolist():
+        (part,) = e.training.cohort(theta, [device], lambda d: generator(0, Purpose.BATCHES, device=d))
         update = part.updates[0]
-        clipped = update * min(1.0, e.system.bound / float(update.norm()))
+        clipped = update * min(1.0, e.setting.bound / float(update.norm()))
         dropped = torch.ones(len(theta), dtype=torch.bool)
         dropped[kept] = False
-        assert torch.allclose(fresh.held_back[device][dropped], clipped[dropped], rtol=1e-4, atol=1e-7)
+        assert torch.allclose(fresh.kept[device][dropped], clipped[dropped], rtol=1e-4, atol=1e-7)
 
 
 def test_with_error_feedback_what_projection_left_out_waits_and_nothing_is_sent_twice():
     """Update and memory, clipped, come in two parts: one goes on the air, clipped again, and the other is held back."""
     e = build(plus(compression__error_feedback=True, compression__ratio=0.5, training__clip=0.1))
-    theta, system = e.network.initial(generator(0, Purpose.MODEL)), e.system
-    link, chosen = e.scheme.prepare(system, 0), e.scheme.indices(system, theta, 0)
-    memory = {device: 0.01 * torch.randn(system.dimension) for device in link.cohort.tolist()}
-    lengths = []
-    for part in system.local_updates(theta, 0, link.sending, Tally()):
-        devices = link.sending[part.places].tolist()
+    theta, setting = e.network.initial(generator(0, Purpose.MODEL)), e.setting
+    plan, chosen = e.scheme.prepare(e.draws, 0), e.scheme.indices(e.draws, theta, 0)
+    memory = {device: 0.01 * torch.randn(setting.dimension) for device in plan.cohort.tolist()}
+    lengths, air = [], plan.require_air()
+    for part, _ in local_updates(e.training, e.draws, theta, 0, plan.sending):
+        devices = plan.sending[part.places].tolist()
         whole = part.updates + torch.stack([memory[device] for device in devices])
-        whole *= (system.bound / whole.norm(dim=1, keepdim=True)).clamp(max=1)
-        tally = Tally(memory=memory)
-        x = e.scheme.send(system, link, part, chosen, tally)
-        h = torch.from_numpy(np.abs(link.on_air.gains[part.places])).float()
-        for row, device in enumerate(devices):
-            sent, due = x[row] * h[row] / link.on_air.beta, whole[row, chosen]
+        whole *= (setting.bound / whole.norm(dim=1, keepdim=True)).clamp(max=1)
+        x, kept = e.scheme.send_and_keep(plan, part, chosen, memory)
+        h = torch.from_numpy(np.abs(air.gains[part.places])).float()
+        for row in range(len(devices)):
+            sent, due = x[row] * h[row] / air.beta, whole[row, chosen]
             lengths.append(float(due.norm()))
-            assert torch.allclose(sent, due * min(1.0, link.on_air.bound / lengths[-1]), atol=1e-6)
+            assert torch.allclose(sent, due * min(1.0, air.bound / lengths[-1]), atol=1e-6)
             rest = whole[row].clone()
             rest[chosen] = 0
-            assert torch.allclose(tally.held_back[device], rest, atol=1e-6)
-    assert min(lengths) < link.on_air.bound < max(lengths), "some were clipped again, and some were not"
+            assert torch.allclose(kept[row], rest, atol=1e-6)
+    assert min(lengths) < air.bound < max(lengths), "some were clipped again, and some were not"
 
 
 def test_what_devices_hold_back_does_not_pile_up():
@@ -231,10 +236,8 @@ def test_what_devices_hold_back_does_not_pile_up():
     theta = e.network.initial(generator(0, Purpose.MODEL))
     memory: dict[int, torch.Tensor] = {}
     for t in range(8):
-        tally = Tally(memory=memory)
-        play_round(e.scheme, e.system, e.scheme.prepare(e.system, t), theta, tally)
-        memory |= tally.held_back
-        assert max(float(row.norm()) for row in memory.values()) <= e.system.bound
+        memory |= play(e, t, theta, memory).kept
+        assert max(float(row.norm()) for row in memory.values()) <= e.setting.bound
 
 
 def test_what_a_device_held_back_is_kept_until_it_is_drawn_again(tmp_path: Path):
@@ -245,20 +248,19 @@ def test_what_a_device_held_back_is_kept_until_it_is_drawn_again(tmp_path: Path)
 
 
 def test_the_second_clip_is_the_square_root_of_p_and_the_level_is_the_same_in_any_unit_of_noise():
-    one, three = (pfels_plus.public_level(link_only(**{"channel.noise_std": std})) for std in (1.0, 3.0))
-    system = link_only()
-    assert one.bound == pytest.approx(math.sqrt(system.kept / system.dimension) * system.bound)
+    one, three = (link_only(**{"channel.noise_std": std}).scheme.level for std in (1.0, 3.0))
+    setting = link_only().setting
+    assert one.bound == pytest.approx(math.sqrt(setting.share) * setting.bound)
     assert three.noise_multiplier == pytest.approx(one.noise_multiplier)
     assert three.beta == pytest.approx(3 * one.beta)
 
 
-def test_the_public_divisor_knows_of_devices_that_have_used_up_their_ration():
-    system = link_only(rounds=300, **{"privacy.total_epsilon": 8.0})
-    level = pfels_plus.public_level(system)
+def test_the_public_divisor_knows_of_devices_that_have_reached_the_cap():
+    link = link_only(rounds=300, **{"privacy.total_epsilon": 8.0})
     late = range(200, 300)
-    sent = sum(len(pfels_plus.prepare(system, t).sending) for t in late)
-    expected = sum(pfels_plus.expected_transmitters(system, level, t) for t in late)
-    assert expected < 0.9 * len(late) * pfels_plus.expected_transmitters(system, level, 0)
+    sent = sum(len(link.scheme.prepare(link.draws, t).sending) for t in late)
+    expected = sum(link.scheme.expected_transmitters(t) for t in late)
+    assert expected < 0.9 * len(late) * link.scheme.expected_transmitters(0)
     assert sent == pytest.approx(expected, abs=5 * math.sqrt(expected))
 
 
@@ -269,12 +271,10 @@ def test_with_p_one_no_fading_limit_and_no_noise_it_is_fedavg_with_poisson_sampl
     }  # fmt: skip
     e = build(plus(**loose))
     theta = e.network.initial(generator(0, Purpose.MODEL))
-    level = pfels_plus.public_level(e.system)
+    level = e.scheme.level
     assert level.carried == pytest.approx(1.0, abs=1e-6)
-    link = e.scheme.prepare(e.system, 1)
-    estimate = play_round(e.scheme, e.system, link, theta, Tally())
-    fedavg = load_scheme("fedavg")
-    mean = play_round(fedavg, e.system, fedavg.prepare(e.system, 1), theta, Tally())
+    estimate = play(e, 1, theta).estimate
+    mean = play(e, 1, theta, scheme=load_scheme("fedavg", e.setting)).estimate
     noise = level.noise_multiplier * level.bound / 8
     assert float((estimate - mean).abs().max()) < 6 * noise + 1e-6
     assert noise < 0.01 * float(mean.norm())
@@ -295,12 +295,12 @@ def test_a_mask_from_the_model_takes_the_largest_moves_and_starves_nobody():
 def test_a_mask_from_the_model_depends_on_public_things_alone():
     e = build(plus(compression__kind="public-top-k"))
     theta = e.network.initial(generator(0, Purpose.MODEL)) + 0.1
-    other = replace(e.system, training=None)
-    assert torch.equal(e.system.chosen(3, theta), other.chosen(3, theta))
+    other = replace(e.draws, noise_seed=7)
+    assert torch.equal(e.draws.index_set(3, theta), other.index_set(3, theta))
     moved = torch.zeros_like(theta)
-    moved[100 : 100 + e.system.kept // 2] = -1e-3
-    chosen = e.scheme.indices(e.system, e.system.start + moved, 3)
-    assert set(range(100, 100 + e.system.kept // 2)) <= set(chosen.tolist()), "it counts how far the model has come"
+    moved[100 : 100 + e.setting.kept // 2] = -1e-3
+    chosen = e.scheme.indices(e.draws, e.draws.start + moved, 3)
+    assert set(range(100, 100 + e.setting.kept // 2)) <= set(chosen.tolist()), "it counts how far the model has come"
     loop.run(plus(compression__kind="public-top-k"))
 
 
@@ -313,7 +313,7 @@ def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
     e = build(small(scheme=scheme, rounds=2))
     steps, theta, velocity = [], start, torch.zeros_like(start)
     for t in range(2):
-        steps.append(play_round(e.scheme, e.system, e.scheme.prepare(e.system, t), theta, Tally()))
+        steps.append(play(e, t, theta).estimate)
         velocity = 0.9 * velocity + steps[-1]
         theta = theta + velocity
     heavy = loop.run(small(scheme=scheme, rounds=2, server__momentum=0.9)).parameters
@@ -321,8 +321,8 @@ def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
 
 
 def test_pfels_plus_alone_has_these_options():
-    with pytest.raises(InputError, match="only pfels-plus"):
-        small(compression__kind="public-top-k")
+    with pytest.raises(InputError, match="pfels does not use it, only pfels-plus"):
+        load_config("demo", {"compression.kind": "public-top-k"})
 
 
 def test_a_gain_floor_silences_the_weak_saves_energy_and_leaves_privacy_as_it_is():
@@ -330,20 +330,20 @@ def test_a_gain_floor_silences_the_weak_saves_energy_and_leaves_privacy_as_it_is
     plain, floored = (build(load_config("demo", {**outsider, "channel.silent_below": floor})) for floor in (0.0, 0.03))
     energy = {}
     for e in (plain, floored):
-        links = [e.scheme.prepare(e.system, t) for t in range(40)]
-        energy[e.config.channel.silent_below] = sum(link.on_air.energy_bounds.sum() for link in links)
-        weakest = min(np.abs(link.on_air.gains).min() for link in links)
+        plans = [e.scheme.prepare(e.draws, t) for t in range(40)]
+        energy[e.config.channel.silent_below] = sum(plan.require_air().energy_bounds.sum() for plan in plans)
+        weakest = min(np.abs(plan.require_air().gains).min() for plan in plans)
         assert weakest >= e.config.channel.silent_below
-        level = pfels_plus.public_level(e.system)
-        drawn, sent = (sum(map(len, part)) for part in zip(*((x.cohort, x.sending) for x in links), strict=True))
+        level = e.scheme.level
+        drawn, sent = (sum(map(len, part)) for part in zip(*((x.cohort, x.sending) for x in plans), strict=True))
         assert sent / drawn == pytest.approx(level.carried, abs=0.06)  # the public divisor knows of it
     assert energy[0.03] < 0.6 * energy[0.0]
-    levels = [pfels_plus.public_level(e.system) for e in (plain, floored)]
+    levels = [e.scheme.level for e in (plain, floored)]
     assert levels[1].noise_multiplier >= levels[0].noise_multiplier * (1 - 1e-12)
 
 
 def test_a_gain_floor_is_pfels_plus_own_and_below_the_largest_gain():
-    with pytest.raises(InputError, match=r"channel\.silent_below: only pfels-plus has it"):
+    with pytest.raises(InputError, match=r"channel\.silent_below: pfels does not use it, only pfels-plus"):
         load_config("demo", {"channel.silent_below": 0.01})
     with pytest.raises(InputError, match=r"channel\.silent_below = 9"):
         load_config("demo", {"scheme": "pfels-plus", "channel.silent_below": 9})

@@ -10,22 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import pfels as package
 from pfels.config.load import load_config
+from pfels.config.scheme_settings import used_by
 from pfels.config.tree import Config
 from pfels.data import datasets
-from pfels.experiment import link as experiment_link
-from pfels.experiment import loop
-from pfels.experiment.forecast import Draws, Outlook, SharedDraws, foresee
+from pfels.experiment import link, loop
+from pfels.experiment.forecast import Forecast, forecast
 from pfels.experiment.ledger import Ledger
-from pfels.experiment.link import link_system
-from pfels.privacy.calibration import Footing
-from pfels.privacy.events import Adversary
-from pfels.schemes.plan import Tally
-from pfels.schemes.registry import SCHEMES, load_scheme
+from pfels.experiment.link import link_of
+from pfels.privacy.calibration import Budget
+from pfels.schemes.draws import CachedDraws
+from pfels.schemes.plan import RoundResult
+from pfels.schemes.registry import scheme_names
 from pfels.studies.plan import assumed_losses, plan
-from pfels.studies.theory import Losses, learning_rate_limit
+from pfels.studies.theory import LossAssumptions, learning_rate_limit
 from tests.conftest import small
 
 PAPER = {
@@ -38,7 +39,7 @@ def test_a_plan_has_the_promised_fields():
     planned = plan(small())
     assert planned["dimension"] == 8 * 64 + 8 + 80 + 10
     assert planned["kept"] == round(0.3 * planned["dimension"])
-    assert list(planned["schemes"]) == list(SCHEMES)
+    assert list(planned["schemes"]) == scheme_names()
     for name, row in planned["schemes"].items():
         promised = {"beta", "privacy_limited_rounds", "energy", "subcarriers", "airtime_s", "noise_multiplier_min"}
         assert promised <= set(row), name
@@ -61,37 +62,38 @@ def test_a_plan_foretells_what_the_run_ends_with(scheme: str, sampling: str):
         assert planned["beta"] == {"median": float(np.median(betas)), "min": min(betas), "max": max(betas)}
 
 
-def test_an_outlook_counts_as_the_ledger_does(scheme: str):
-    system = link_system(load_config("demo", PAPER), dimension=10**6)
-    ledger, outlook = Ledger.empty(devices=1000), Outlook(1000)
+def test_a_forecast_counts_as_the_ledger_does(scheme: str):
+    scheme_link = link_of(load_config("demo", used_by(scheme, PAPER) | {"scheme": scheme}), dimension=10**6)
+    ledger, found = Ledger.empty(devices=1000), Forecast(1000)
+    nothing = RoundResult(torch.zeros(0), None, 0, 0.0)
     for t in range(60):
-        link = load_scheme(scheme).prepare(system, t)
-        ledger = ledger.after(link, Tally(), slots=-(-link.subcarriers // 3300))
-        outlook.add(link, subcarriers=3300)
-    one, other = ledger.summary(system, slot_s=0.01), outlook.ledger().summary(system, slot_s=0.01)
+        planned = scheme_link.scheme.prepare(scheme_link.draws, t)
+        ledger = ledger.after(planned, nothing, slots=-(-planned.subcarriers // 3300))
+        found.add(planned, subcarriers=3300)
+    one, other = (each.summary(scheme_link.setting, slot_s=0.01) for each in (ledger, found.ledger()))
     assert one["energy_bound"] == pytest.approx(other["energy_bound"])
     exact = set(one) - {"energy", "energy_bound"}
     assert {key: one[key] for key in exact} == {key: other[key] for key in exact}
 
 
-def test_shared_draws_are_the_system_s_own():
-    system = link_system(load_config("demo", PAPER | {"data.devices": 5000}), dimension=1000)
-    shared = SharedDraws.of(system, Draws())
+def test_cached_draws_are_the_draws():
+    draws = link_of(load_config("demo", PAPER | {"data.devices": 5000}), dimension=1000).draws
+    shared = CachedDraws(draws.setting, draws.seed)
     for t in (0, 3, 3, 1, 0):
         cohort = shared.cohort(t)
-        assert np.array_equal(cohort, system.cohort(t))
-        assert np.array_equal(shared.gains(t, cohort), system.gains(t, cohort))
-        assert np.array_equal(shared.powers(cohort), system.powers(cohort))
-        assert np.array_equal(shared.powers(cohort[:3]), system.powers(cohort[:3]))
-        assert np.array_equal(shared.gains(t, cohort[:3]), system.gains(t, cohort[:3]))
+        assert np.array_equal(cohort, draws.cohort(t))
+        assert np.array_equal(shared.gains(t, cohort), draws.gains(t, cohort))
+        assert np.array_equal(shared.powers(cohort), draws.powers(cohort))
+        assert np.array_equal(shared.powers(cohort[:3]), draws.powers(cohort[:3]))
+        assert np.array_equal(shared.gains(t, cohort[:3]), draws.gains(t, cohort[:3]))
 
 
 @pytest.mark.parametrize("options", [{"channel__silent_below": 0.05}, {"compression__kind": "public-top-k"}])
 def test_what_only_pfels_plus_has_can_be_planned_on_a_budget(options: dict[str, Any]):
     """The bound's own reference, PFELS, is planned beside it without these options."""
     config = small(scheme="pfels-plus", **options)
-    planned = plan(config, schemes=["pfels-plus"], footing=Footing(8.0, Adversary.SERVER))
-    plain = plan(small(scheme="pfels-plus"), schemes=["pfels-plus"], footing=Footing(8.0, Adversary.SERVER))
+    planned = plan(config, schemes=["pfels-plus"], budget=Budget(8.0, "server"))
+    plain = plan(small(scheme="pfels-plus"), schemes=["pfels-plus"], budget=Budget(8.0, "server"))
     assert planned["theory"] == plain["theory"]
     assert (planned["schemes"] == plain["schemes"]) == ("compression__kind" in options)
 
@@ -128,7 +130,9 @@ def test_both_bounds_prefer_the_same_share_since_both_errors_shrink_by_r_in_prin
 
 
 def test_given_losses_replace_the_assumed_ones():
-    losses = Losses(smoothness=5.0, gradient_variance=0.2, gamma_squared=2.0, kappa_squared=0.3, initial_gap=1.0)
+    losses = LossAssumptions(
+        smoothness=5.0, gradient_variance=0.2, gamma_squared=2.0, kappa_squared=0.3, initial_gap=1.0
+    )
     theory = plan(small(), losses=losses)["theory"]
     assert theory["assumed"] == vars(losses)
     assert not theory["learning_rate_covered"]
@@ -147,14 +151,14 @@ def test_what_is_assumed_of_the_losses_is_the_worst_that_clipping_allows():
 
 def test_the_known_shapes_are_those_of_the_data_at_hand():
     loaded = datasets.load("digits")
-    assert experiment_link.example(small()) == (loaded.shape, loaded.classes)
+    assert link.example(small()) == (loaded.shape, loaded.classes)
 
 
 def test_a_user_s_own_data_are_read_for_their_shape(tmp_path: Any):
     x, y = np.zeros((6, 5), np.float32), np.arange(6) % 3
     np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     config: Config = small(data__name="file", data__path=str(tmp_path / "own.npz"), data__devices=8)
-    assert experiment_link.dimension(config) == 5 * 8 + 8 + 8 * 3 + 3
+    assert link.dimension(config) == 5 * 8 + 8 + 8 * 3 + 3
 
 
 def test_a_plan_does_not_depend_on_which_schemes_are_asked_for():
@@ -175,18 +179,27 @@ def test_the_public_name_is_the_function():
 
 
 def test_no_rounds_are_left_out():
-    system = link_system(small(), dimension=100)
-    outlook = foresee({"pfels": system}, rounds=7, subcarriers=3300)["pfels"]
-    assert len(outlook.energies) == len(outlook.betas) == 7
+    found = forecast({"pfels": link_of(small(), dimension=100)}, rounds=7, subcarriers=3300)["pfels"]
+    assert len(found.energies) == len(found.betas) == 7
 
 
 def test_what_is_no_config_is_refused_by_name():
     with pytest.raises(package.InputError, match="must be a Config"):
-        package.plan("demo")  # type: ignore[arg-type]
+        package.run("demo")  # type: ignore[arg-type]
     with pytest.raises(package.InputError, match="seeds: must be at least one"):
         package.compare("demo", seeds=[])
-    with pytest.raises(package.InputError, match="must be a preset's name or a TOML file"):
-        package.compare(small())  # type: ignore[arg-type]
+
+
+def test_a_preset_and_a_config_are_planned_alike():
+    assert package.plan("demo", overrides={"rounds": 5}) == package.plan(load_config("demo", {"rounds": 5}))
+
+
+def test_an_override_goes_to_the_schemes_that_use_it_and_is_refused_where_none_does():
+    changed = {"rounds": 5, "privacy.epsilon": 0.1, "channel.silent_below": 0.3}
+    plain, moved = plan("demo", overrides={"rounds": 5})["schemes"], plan("demo", overrides=changed)["schemes"]
+    assert {name for name in plain if plain[name] != moved[name]} == {"pfels", "wfl-pdp", "dp-fedavg", "pfels-plus"}
+    with pytest.raises(package.InputError, match="none of pfels, fedavg uses it, only pfels-plus"):
+        plan("demo", schemes=["pfels", "fedavg"], overrides={"channel.silent_below": 0.3})
 
 
 def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess[str]]):

@@ -78,7 +78,7 @@ def test_a_row_shows_mean_spread_and_the_worst_privacy():
         outsider = None if epsilon is None else 10.0 - epsilon
         privacy = {
             "server": {"epsilon": epsilon}, "outsider": {"epsilon": outsider}, "noise_multiplier_min": outsider,
-            "claimed": {"epsilon": seed, "valid": seed < 2},
+            "claimed": {"epsilon": seed, "valid": seed < 2}, "exact_per_round": None,
         }  # fmt: skip
         common = {"rounds": 1, "dimension": 1, "loss": 1.0, "energy": None, "subcarriers": 1, "airtime_s": 1.0}
         return {"seed": seed, "accuracy": accuracy, "privacy": privacy, **common}

@@ -13,32 +13,29 @@ from hypothesis import strategies as st
 
 from pfels.config.load import load_config
 from pfels.errors import InputError
-from pfels.experiment.link import link_system
-from pfels.schemes.plan import Tally
-from pfels.schemes.registry import load_scheme
+from pfels.experiment.link import Link, link_of
 from pfels.schemes.round import play as play_round
-from pfels.schemes.system import System
 from pfels.studies.theory import (
     BOUNDS,
-    Course,
-    Losses,
+    LossAssumptions,
+    TrainingCourse,
     best_kept,
     corrected,
     largest_smoothness,
     learning_rate_limit,
     printed,
 )
-from pfels.training.local import LocalUpdates
+from pfels.training.updates import LocalUpdates
 from pfels.uplink.power import align
 
-LOSSES = Losses(smoothness=0.1, gradient_variance=1.0, initial_gap=2.3)
+LOSSES = LossAssumptions(smoothness=0.1, gradient_variance=1.0, initial_gap=2.3)
 
 
-def course(**changes: Any) -> Course:
+def course(**changes: Any) -> TrainingCourse:
     reach = np.random.default_rng(0).exponential(20.0, size=50)
-    base = Course(
+    base = TrainingCourse(
         learning_rate=0.05, local_steps=5, cohort=32, dimension=1000, noise_std=1.0, bound=0.25, privacy_limit=40.0,
-        reach=reach,
+        weakest_amplitudes=reach,
     )  # fmt: skip
     return replace(base, **changes)
 
@@ -55,7 +52,7 @@ class Descent:
         yield LocalUpdates(slice(0, len(devices)), rows, np.zeros(len(devices)))
 
 
-def quadratic(*, ratio: float, smoothness: float, dimension: int = 40, cohort: int = 32) -> System:
+def quadratic(*, ratio: float, smoothness: float, dimension: int = 40, cohort: int = 32) -> tuple[Link, Any]:
     """The simulator itself, with the network's training replaced by descent on a parabola."""
     config = load_config(
         "demo",
@@ -63,47 +60,49 @@ def quadratic(*, ratio: float, smoothness: float, dimension: int = 40, cohort: i
          "channel.gain_min": 0.05},
     )  # fmt: skip
     step = config.training.learning_rate * config.training.local_epochs
-    training: Any = Descent(smoothness, step)
-    return link_system(config, dimension=dimension, training=training)
+    return link_of(config, dimension=dimension), Descent(smoothness, step)
 
 
-def lifted_noise(system: System, rounds: int) -> tuple[float, float]:
+def lifted_noise(link: Link, training: Any, rounds: int) -> tuple[float, float]:
     """The mean of β²‖Δ̂‖² over rounds in which every device sends zero, and its standard error."""
-    pfels, squares = load_scheme("pfels"), []
+    squares, theta = [], torch.zeros(link.setting.dimension)
     for t in range(rounds):
-        link = pfels.prepare(system, t)
-        estimate = play_round(pfels, system, link, torch.zeros(system.dimension), Tally())
-        squares.append(link.on_air.beta**2 * float(estimate.double().square().sum()))
+        plan = link.scheme.prepare(link.draws, t)
+        estimate = play_round(link.scheme, link.draws, plan, theta, training, memory={}).estimate
+        squares.append(plan.beta**2 * float(estimate.double().square().sum()))
     return float(np.mean(squares)), float(np.std(squares)) / math.sqrt(rounds)
 
 
 def test_the_privacy_error_is_the_variance_of_the_lifted_noise_and_so_carries_r_squared():
-    system = quadratic(ratio=0.5, smoothness=1.0)
-    measured, error = lifted_noise(system, 400)
+    link, training = quadratic(ratio=0.5, smoothness=1.0)
+    measured, error = lifted_noise(link, training, 400)
+    setting = link.setting
     # One round with β = 1: 8/(ητ)·(L/2)·E‖Aᵀz/(rβ)‖² is the error that the descent lemma leaves.
-    one = course(cohort=32, dimension=system.dimension, privacy_limit=1.0, reach=np.array([1e9]))
+    one = course(cohort=32, dimension=setting.dimension, privacy_limit=1.0, weakest_amplitudes=np.array([1e9]))
     noise = 4 * LOSSES.smoothness / (0.05 * 5)
-    assert corrected(LOSSES, one, kept=system.kept).privacy == pytest.approx(noise * measured, abs=5 * noise * error)
-    assert printed(LOSSES, one, kept=system.kept).privacy * 32 == pytest.approx(
-        corrected(LOSSES, one, kept=system.kept).privacy
+    assert corrected(LOSSES, one, kept=setting.kept).privacy == pytest.approx(noise * measured, abs=5 * noise * error)
+    assert printed(LOSSES, one, kept=setting.kept).privacy * 32 == pytest.approx(
+        corrected(LOSSES, one, kept=setting.kept).privacy
     )
 
 
 def test_a_parabola_keeps_the_corrected_bound_and_breaks_the_printed_one():
     rounds, smoothness = 1500, 0.15
-    system, pfels = quadratic(ratio=1.0, smoothness=smoothness), load_scheme("pfels")
-    losses = Losses(smoothness=smoothness, gradient_variance=0.0, initial_gap=0.0)
-    theta, gradients, reach = torch.zeros(system.dimension), [], []
+    link, training = quadratic(ratio=1.0, smoothness=smoothness)
+    setting = link.setting
+    losses = LossAssumptions(smoothness=smoothness, gradient_variance=0.0, initial_gap=0.0)
+    theta, gradients, reach = torch.zeros(setting.dimension), [], []
     for t in range(rounds):
         gradients.append(smoothness**2 * float(theta.double().square().sum()))
-        link = pfels.prepare(system, t)
-        reach.append(float(np.min(np.abs(link.on_air.gains) * np.sqrt(link.on_air.powers))))
-        theta = theta + play_round(pfels, system, link, theta, Tally())
-    plan = course(cohort=32, dimension=system.dimension, privacy_limit=math.inf, reach=np.array(reach))
+        planned = link.scheme.prepare(link.draws, t)
+        air = planned.require_air()
+        reach.append(float(np.min(np.abs(air.gains) * np.sqrt(air.powers))))
+        theta = theta + play_round(link.scheme, link.draws, planned, theta, training, memory={}).estimate
+    plan = course(cohort=32, dimension=setting.dimension, privacy_limit=math.inf, weakest_amplitudes=np.array(reach))
     assert plan.learning_rate <= learning_rate_limit(losses, local_steps=5, lost=0.0)
     measured = float(np.mean(gradients))
-    assert measured <= corrected(losses, plan, kept=system.dimension).total
-    assert measured > printed(losses, plan, kept=system.dimension).total
+    assert measured <= corrected(losses, plan, kept=setting.dimension).total
+    assert measured > printed(losses, plan, kept=setting.dimension).total
 
 
 def test_sending_everything_leaves_no_compression_error():
@@ -130,7 +129,7 @@ def test_the_proof_reaches_down_to_two_thirds(kept: int, proven: bool):
 def test_the_levels_are_those_of_power_control():
     plan, rng = course(), np.random.default_rng(1)
     gains, powers = rng.exponential(0.02, 8).astype(complex), rng.uniform(1e5, 1e6, 8)
-    one = replace(plan, reach=np.array([np.min(np.abs(gains) * np.sqrt(powers))]))
+    one = replace(plan, weakest_amplitudes=np.array([np.min(np.abs(gains) * np.sqrt(powers))]))
     for kept in (1, 300, 1000):
         level = align(gains, powers, bound=0.25, share=kept / 1000, privacy_limit=40.0)
         assert one.betas(kept)[0] == pytest.approx(level.beta, rel=1e-15)
@@ -146,9 +145,9 @@ def test_the_levels_are_those_of_power_control():
 def test_the_best_k_is_no_worse_than_any_other(
     smoothness: float, variance: float, limit: float, dimension: int, seed: int
 ):
-    losses = Losses(smoothness=smoothness, gradient_variance=variance, initial_gap=1.0)
+    losses = LossAssumptions(smoothness=smoothness, gradient_variance=variance, initial_gap=1.0)
     reach = np.random.default_rng(seed).exponential(20.0, size=20)
-    plan = course(dimension=dimension, privacy_limit=limit, reach=reach)
+    plan = course(dimension=dimension, privacy_limit=limit, weakest_amplitudes=reach)
     for bound in BOUNDS.values():
         totals = [bound(losses, plan, kept=k).total for k in range(1, dimension + 1)]
         assert totals[best_kept(bound, losses, plan) - 1] <= min(totals) * (1 + 1e-12)
@@ -156,16 +155,16 @@ def test_the_best_k_is_no_worse_than_any_other(
 
 def test_where_power_alone_limits_the_best_share_is_where_both_errors_change_alike():
     # The compression error is A(1 − p) and the privacy error Bp², so p = A/(2B); a reach that makes it 0.4 is found.
-    weak = course(dimension=100_000, privacy_limit=math.inf, reach=np.array([1.0]))
+    weak = course(dimension=100_000, privacy_limit=math.inf, weakest_amplitudes=np.array([1.0]))
     for bound in BOUNDS.values():
         a, b = 1000 * (bound(LOSSES, weak, kept=99_900).compression), bound(LOSSES, weak, kept=100_000).privacy
-        plan = replace(weak, reach=np.array([math.sqrt(0.8 * b / a)]))
+        plan = replace(weak, weakest_amplitudes=np.array([math.sqrt(0.8 * b / a)]))
         assert best_kept(bound, LOSSES, plan) == pytest.approx(40_000, abs=1)
 
 
 def test_the_largest_smoothness_is_where_the_learning_rate_condition_is_met_exactly():
     largest = largest_smoothness(learning_rate=0.05, local_steps=5, gamma_squared=1.5)
-    losses = Losses(smoothness=largest, gradient_variance=1.0, gamma_squared=1.5, initial_gap=1.0)
+    losses = LossAssumptions(smoothness=largest, gradient_variance=1.0, gamma_squared=1.5, initial_gap=1.0)
     assert learning_rate_limit(losses, local_steps=5, lost=1.0) == pytest.approx(0.05)
     assert learning_rate_limit(losses, local_steps=5, lost=0.0) > 0.05
 
@@ -180,8 +179,10 @@ def test_losses_that_cannot_be_are_refused_by_name(wrong: dict[str, float]):
 
 def test_the_three_errors_are_those_of_equation_23():
     """By hand, at L = 0.5, ζ̄² = 2, κ² = 3, f(θ⁰) − f_inf = 4, ητ = 0.25, k = d/2, r = 4, T = 2, β = 10."""
-    losses = Losses(smoothness=0.5, gradient_variance=2.0, gamma_squared=1.5, kappa_squared=3.0, initial_gap=4.0)
-    short = course(cohort=4, dimension=8, reach=np.full(2, 1e9), privacy_limit=10.0, noise_std=3.0)
+    losses = LossAssumptions(
+        smoothness=0.5, gradient_variance=2.0, gamma_squared=1.5, kappa_squared=3.0, initial_gap=4.0
+    )
+    short = course(cohort=4, dimension=8, weakest_amplitudes=np.full(2, 1e9), privacy_limit=10.0, noise_std=3.0)
     optimisation = 8 * 4 / (2 * 0.25) + 8 * 0.25 * 0.5 * (3 * 3 + 2 * 2)
     compression = 8 * (0.25 * 0.5 * (2 * 3 + 2) + 2 / (2 / 3)) * 0.5
     privacy = 4 * 0.5 * 4 * 9 / 100 / 0.25

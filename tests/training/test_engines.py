@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from pfels.data.examples import Examples
-from pfels.data.partition import Shard
+from pfels.data.partition import DeviceBatch
 from pfels.runtime.memory import Scratch
-from pfels.runtime.threads import Crew, one_thread_each
+from pfels.runtime.threads import OrderedPool, one_thread_each
 from pfels.seeding import Purpose, generator
 from pfels.training import gram
 from pfels.training.local import LocalTraining, chunks, evaluate, resolve
@@ -19,8 +19,8 @@ from pfels.training.networks import build
 SHAPES = {"mlp": (1, 6, 6), "cnn": (1, 12, 12), "vgg11": (3, 32, 32), "resnet18": (1, 28, 28)}
 
 
-class Drawn:
-    """A federation of random examples, drawn for each device when it is asked for."""
+class RandomFederation:
+    """A federation of random examples, drawn per device on request."""
 
     def __init__(self, shape: tuple[int, ...], counts: list[int]) -> None:
         self.shape, self.counts = shape, counts
@@ -31,27 +31,27 @@ class Drawn:
         x = draw.standard_normal((n, *self.shape), dtype=np.float32)
         return torch.from_numpy(x), torch.from_numpy(draw.integers(0, 5, n))
 
-    def examples(self, devices) -> Shard:
+    def examples(self, devices) -> DeviceBatch:
         parts = [self.one(i) for i in devices]
         counts = np.array([len(y) for _, y in parts])
         rows = [torch.from_numpy(np.resize(np.arange(n), counts.max())) for n in counts]
         x = torch.stack([x[i] for (x, _), i in zip(parts, rows, strict=True)])
-        return Shard(x, torch.stack([y[i] for (_, y), i in zip(parts, rows, strict=True)]), counts)
+        return DeviceBatch(x, torch.stack([y[i] for (_, y), i in zip(parts, rows, strict=True)]), counts)
 
 
 def training(
     name: str, engine: str, *, workers: int = 1, counts=(10,), batch: int = 10, momentum: float = 0.9
 ) -> LocalTraining:
     network = build(name, shape=SHAPES[name], classes=5, hidden=8)
-    federation = Drawn(SHAPES[name], list(counts))
-    return LocalTraining(network, federation, 0.05, 2, batch, momentum, engine, Crew(workers))  # type: ignore[arg-type]
+    federation = RandomFederation(SHAPES[name], list(counts))
+    return LocalTraining(network, federation, 0.05, 2, batch, momentum, engine, OrderedPool(workers))  # type: ignore[arg-type]
 
 
 def orders(device: int) -> np.random.Generator:
     return generator(3, Purpose.BATCHES, round=1, device=device)
 
 
-def played(work: LocalTraining, devices: list[int]) -> tuple[Tensor, np.ndarray]:
+def train_cohort(work: LocalTraining, devices: list[int]) -> tuple[Tensor, np.ndarray]:
     """All updates and losses of a cohort."""
     theta = work.network.initial(generator(0, Purpose.MODEL))
     with one_thread_each():
@@ -69,7 +69,7 @@ CASES = {
 
 
 def plain_loop(work: LocalTraining, device: int) -> tuple[Tensor, float]:
-    """What one device learns and its mean loss, by nn.Sequential and torch.optim.SGD."""
+    """One device's update and mean loss, by nn.Sequential and torch.optim.SGD."""
     x, y = work.federation.one(device)  # type: ignore[attr-defined]
     theta = work.network.initial(generator(0, Purpose.MODEL))
     w1, b1, w2, b2 = (p.value[0] for p in work.network.stacked(theta[None], theta[None], 0.0))
@@ -94,9 +94,9 @@ def plain_loop(work: LocalTraining, device: int) -> tuple[Tensor, float]:
 
 @pytest.mark.parametrize("engine", ["batched", "threaded"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_cohort_learns_what_a_plain_loop_over_its_devices_learns(engine, case):
+def test_a_cohort_gets_the_updates_of_a_plain_loop_over_its_devices(engine, case):
     work, devices = training("mlp", engine, **CASES[case]), [4, 7, 9, 10, 13]
-    updates, losses = played(work, devices)
+    updates, losses = train_cohort(work, devices)
     for row, loss, device in zip(updates, losses, devices, strict=True):
         wanted, wanted_loss = plain_loop(work, device)
         torch.testing.assert_close(row, wanted, rtol=1e-4, atol=1e-6)
@@ -107,8 +107,8 @@ def test_a_cohort_learns_what_a_plain_loop_over_its_devices_learns(engine, case)
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
 def test_engines_agree(name, case):
     devices = list(range(9))
-    one, losses = played(training(name, "batched", **CASES[case]), devices)
-    two, other_losses = played(training(name, "threaded", **CASES[case]), devices)
+    one, losses = train_cohort(training(name, "batched", **CASES[case]), devices)
+    two, other_losses = train_cohort(training(name, "threaded", **CASES[case]), devices)
     torch.testing.assert_close(one, two, rtol=1e-4, atol=2e-6)
     np.testing.assert_allclose(losses, other_losses, rtol=1e-5)
 
@@ -116,8 +116,8 @@ def test_engines_agree(name, case):
 @pytest.mark.parametrize("name", ["vgg11", "resnet18"])
 def test_engines_agree_on_deep_networks(name, monkeypatch):
     monkeypatch.setattr("pfels.training.local.CHUNK_PARAMETERS", 2 * 12_000_000)  # two devices at a time
-    one, losses = played(training(name, "batched", counts=(2,)), [0, 1])
-    two, other_losses = played(training(name, "threaded", counts=(2,)), [0, 1])
+    one, losses = train_cohort(training(name, "batched", counts=(2,)), [0, 1])
+    two, other_losses = train_cohort(training(name, "threaded", counts=(2,)), [0, 1])
     assert (one - two).norm() <= 1e-3 * two.norm()
     np.testing.assert_allclose(losses, other_losses, rtol=1e-4)
 
@@ -125,17 +125,17 @@ def test_engines_agree_on_deep_networks(name, monkeypatch):
 @pytest.mark.parametrize("case", ["full batch", "uneven devices and several batches"])
 @pytest.mark.parametrize("engine", ["batched", "threaded"])
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
-def test_the_number_of_workers_changes_no_bit(name, engine, case, monkeypatch):
+def test_results_are_bit_identical_for_any_number_of_workers(name, engine, case, monkeypatch):
     monkeypatch.setattr("pfels.training.local.CHUNK_PARAMETERS", 10_000)
     devices = list(range(0, 33, 3))
-    alone, losses = played(training(name, engine, workers=1, **CASES[case]), devices)
+    alone, losses = train_cohort(training(name, engine, workers=1, **CASES[case]), devices)
     for workers in (2, 3):
-        together, other_losses = played(training(name, engine, workers=workers, **CASES[case]), devices)
+        together, other_losses = train_cohort(training(name, engine, workers=workers, **CASES[case]), devices)
         assert torch.equal(alone, together)
         assert np.array_equal(losses, other_losses)
 
 
-def test_the_way_through_the_gram_matrix_is_taken_where_it_is_shorter():
+def test_the_gram_matrix_is_used_where_it_takes_fewer_multiplications():
     network = build("mlp", shape=(1, 28, 28), classes=10, hidden=64)
     assert gram.pays(network, examples=50, epochs=5)
     assert not gram.pays(network, examples=50, epochs=1)
@@ -157,46 +157,46 @@ def test_chunks_cover_the_cohort_in_order(cohort, dimension):
         assert list(itertools.chain.from_iterable(range(cohort)[p] for p in parts)) == list(range(cohort))
 
 
-def test_an_empty_cohort_learns_nothing():
+def test_an_empty_cohort_gives_no_updates():
     work = training("mlp", "batched")
     assert list(work.cohort(torch.zeros(work.network.dimension), [], orders)) == []
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_no_more_than_one_part_a_worker_and_one_more_is_under_way(workers):
-    under_way, most, lock = 0, 0, threading.Lock()
+def test_at_most_one_part_per_worker_and_one_more_are_in_progress(workers):
+    in_progress, maximum, lock = 0, 0, threading.Lock()
 
     def work(part: int, scratch: Scratch) -> int:
-        nonlocal under_way, most
+        nonlocal in_progress, maximum
         with lock:
-            under_way += 1
-            most = max(most, under_way)
+            in_progress += 1
+            maximum = max(maximum, in_progress)
         return part
 
     seen = []
-    for part in Crew(workers).in_order(work, range(50)):
+    for part in OrderedPool(workers).map(work, range(50)):
         seen.append(part)
         with lock:
-            under_way -= 1
+            in_progress -= 1
     assert seen == list(range(50))
-    assert most <= workers + 1
+    assert maximum <= workers + 1
 
 
-def test_memory_grows_with_the_workers_and_not_with_the_cohort():
+def test_memory_grows_with_the_workers_but_not_with_the_cohort():
     work = training("cnn", "threaded", workers=2)
-    played(work, list(range(6)))
+    train_cohort(work, list(range(6)))
 
     def held() -> int:
-        return sum(slot.numel() for scratch in work.crew._free for slot in scratch._slots)
+        return sum(slot.numel() for scratch in work.pool._free for slot in scratch._slots)
 
     before = held()
-    played(work, list(range(60)))
+    train_cohort(work, list(range(60)))
     assert held() == before
     assert before < 3 * 20 * work.network.dimension
 
 
-def test_an_error_in_a_thread_reaches_the_caller_and_leaves_the_crew_fit_for_work():
-    crew = Crew(2)
+def test_an_error_in_a_thread_reaches_the_caller_and_the_pool_stays_usable():
+    pool = OrderedPool(2)
 
     def work(part: int, scratch: Scratch) -> int:
         if part == 3:
@@ -204,20 +204,20 @@ def test_an_error_in_a_thread_reaches_the_caller_and_leaves_the_crew_fit_for_wor
         return part
 
     with pytest.raises(ValueError, match="three"):
-        list(crew.in_order(work, range(10)))
-    assert list(crew.in_order(lambda part, scratch: part, range(10))) == list(range(10))
-    stopped = crew.in_order(lambda part, scratch: part, range(10))
+        list(pool.map(work, range(10)))
+    assert list(pool.map(lambda part, scratch: part, range(10))) == list(range(10))
+    stopped = pool.map(lambda part, scratch: part, range(10))
     assert next(stopped) == 0
     stopped.close()
-    assert list(crew.in_order(lambda part, scratch: part, range(10))) == list(range(10))
+    assert list(pool.map(lambda part, scratch: part, range(10))) == list(range(10))
 
 
-def test_evaluation_does_not_depend_on_the_workers_and_counts_every_example():
+def test_evaluation_is_independent_of_the_workers_and_counts_every_example():
     network = build("cnn", shape=(1, 12, 12), classes=5, hidden=8)
     theta = network.initial(generator(0, Purpose.MODEL))
-    x, y = Drawn((1, 12, 12), [777]).one(0)
+    x, y = RandomFederation((1, 12, 12), [777]).one(0)
     with one_thread_each():
-        alone, together = (evaluate(network, theta, Examples(x, y), crew=Crew(w)) for w in (1, 3))
+        alone, together = (evaluate(network, theta, Examples(x, y), pool=OrderedPool(w)) for w in (1, 3))
         logits = network.logits(theta, x, Scratch())
     assert alone == together
     assert alone[0] == pytest.approx(float((logits.argmax(1) == y).float().mean()))

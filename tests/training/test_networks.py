@@ -29,7 +29,7 @@ def tensors(network: Network, row: Tensor) -> list[Tensor]:
 
 
 def plain(name: str, parameters: list[Tensor], x: Tensor) -> Tensor:
-    """The same networks in PyTorch's own words, for autograd; flat features are ordered (height, width, channel)."""
+    """The same networks in plain PyTorch, for autograd; flat features are ordered (height, width, channel)."""
     p = iter(parameters)
 
     def kernel() -> Tensor:
@@ -77,17 +77,31 @@ def test_networks_have_exactly_the_stated_number_of_parameters(name, shape, clas
         ("resnet18", (3, 40, 33), 1),
     ],
 )
-def test_the_way_back_gives_the_gradient_that_autograd_gives(name, shape, devices):
+def test_backward_passes_give_the_gradient_of_autograd(name, shape, devices):
+    check_gradients(name, shape, devices, examples=3)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("vgg11", (3, 32, 32)), ("resnet18", (1, 28, 28))])
+def test_the_gradient_of_a_single_example_survives_the_reuse_of_scratch_memory(name, shape):
+    check_gradients(name, shape, devices=1, examples=1)
+
+
+def check_gradients(name: str, shape: tuple[int, ...], devices: int, examples: int) -> None:
+    """Two steps with the same scratch memory, g + g/2 in the velocity, against autograd."""
     network = build(name, shape=shape, classes=7, hidden=16)
-    # In double precision, since in single precision a rounding can tip a ReLU or a pooling the other way.
+    # In double precision: in single precision, rounding can change the result of a ReLU or a pooling.
     draw, double = torch.Generator().manual_seed(5), {"dtype": torch.float64}
-    x = torch.randn(devices, 3, *shape, generator=draw, **double)
-    y, weights = torch.randint(0, 7, (devices, 3), generator=draw), torch.rand(devices, 3, generator=draw, **double)
+    x = torch.randn(devices, examples, *shape, generator=draw, **double)
+    y, weights = (
+        torch.randint(0, 7, (devices, examples), generator=draw),
+        torch.rand(devices, examples, generator=draw, **double),
+    )
     rows = start(network) + 0.01 * torch.randn(devices, network.dimension, generator=draw, **double)
-    velocity = torch.full_like(rows, torch.nan)  # a momentum of 0 ignores what was there
+    velocity = torch.full_like(rows, torch.nan)  # momentum 0 ignores the previous velocity
+    scratch = Scratch()
     with one_thread_each():
         for momentum in (0.0, 0.5):
-            tape = Tape(Scratch(), keep=True)
+            tape = Tape(scratch, keep=True)
             logits = network.forward(network.stacked(rows, velocity, momentum), x, tape)
             losses, gradient = cross_entropy(logits, y, weights)
             tape.back(gradient)
@@ -101,21 +115,21 @@ def test_the_way_back_gives_the_gradient_that_autograd_gives(name, shape, device
 
 
 @pytest.mark.parametrize(("name", "shape", "classes", "dimension"), SIZES)
-def test_start_values_depend_on_the_generator_alone(name, shape, classes, dimension):
+def test_initial_values_depend_only_on_the_generator(name, shape, classes, dimension):
     network = build(name, shape=shape, classes=classes, hidden=64)
     assert torch.equal(start(network), start(network))
     assert not torch.equal(start(network), network.initial(generator(1, Purpose.MODEL)))
 
 
 @pytest.mark.parametrize("name", ["vgg11", "resnet18"])
-def test_a_deep_network_starts_with_a_signal_that_reaches_its_end(name):
+def test_a_deep_network_initially_passes_its_input_signal_to_its_output(name):
     network = build(name, shape=(3, 32, 32), classes=10, hidden=64)
     x = torch.randn(20, 3, 32, 32, generator=torch.Generator().manual_seed(1))
     spread = network.logits(start(network), x, Scratch()).std(0).mean()
     assert 0.05 < spread < 5
 
 
-def test_evaluation_keeps_nothing_and_equals_the_training_pass():
+def test_evaluation_keeps_no_scratch_memory_and_equals_the_training_pass():
     network = build("vgg11", shape=(3, 32, 32), classes=10, hidden=64)
     theta, scratch = start(network), Scratch()
     x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
@@ -132,6 +146,6 @@ def test_initial_values_of_small_networks_lie_within_one_over_the_root_of_their_
 
 
 @pytest.mark.parametrize(("name", "shape"), [("cnn", (64,)), ("cnn", (1, 3, 8)), ("vgg11", (3, 28, 28))])
-def test_images_that_are_too_small_or_none_are_named(name, shape):
+def test_examples_that_are_no_images_or_too_small_are_refused(name, shape):
     with pytest.raises(InputError, match=r"model\.name"):
         build(name, shape=shape, classes=10, hidden=8)

@@ -1,5 +1,6 @@
 """Theorems about the stages of a round."""
 
+import doctest
 import math
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_rand_k_keeps_a_share_p_of_the_squared_norm_on_average():
     assert np.mean(kept) == pytest.approx(K / D * float(delta.square().sum()), abs=5 * np.std(kept) / math.sqrt(n))
 
 
-def test_rand_k_draws_k_different_rising_indices_and_all_pairs_are_equally_likely():
+def test_rand_k_draws_k_distinct_ascending_indices_and_all_pairs_are_equally_likely():
     d, k, n = 6, 3, 6000
     counts = np.zeros((d, d))
     for t in range(n):
@@ -73,6 +74,12 @@ def test_keeping_everything_is_the_identity():
     assert torch.equal(compression.lift(compression.project(v, omega), omega, dimension=D), v)
 
 
+def test_without_indices_project_and_lift_return_their_input():
+    rows = random_rows(3, D)
+    assert compression.project(rows, None) is rows
+    assert compression.lift(rows[0], None, dimension=D).data_ptr() == rows.data_ptr()
+
+
 # clipping
 
 
@@ -82,7 +89,7 @@ def test_a_clipped_row_never_exceeds_its_bound(scale: float, bound: float, d: in
     assert bool((clipping.norms(clipping.clip(rows, bound=bound)) <= bound).all())
 
 
-def test_clipping_keeps_direction_and_leaves_short_rows_alone():
+def test_clipping_keeps_the_direction_and_leaves_short_rows_unchanged():
     rows = torch.stack([torch.full((4,), 10.0), torch.full((4,), 0.1), torch.zeros(4)])
     clipped = clipping.clip(rows.clone(), bound=2.0)
     assert torch.equal(clipped[1:], rows[1:])
@@ -111,7 +118,7 @@ def test_a_fixed_cohort_has_exactly_its_size_and_every_device_is_drawn_equally_o
 
 
 def test_poisson_sampling_draws_devices_independently():
-    """Means q, and no correlation between two devices: what one coin a device would give."""
+    """Means q, and no correlation between two devices: as with one Bernoulli draw per device."""
     n, size, times = 20, 6, 6000
     drawn = np.zeros((times, n))
     for t in range(times):
@@ -133,7 +140,7 @@ def test_superposed_noise_has_the_channel_variance():
     assert abs(float(noise.mean())) < 5 * std / math.sqrt(width)
 
 
-def test_gains_are_exponential_and_limited():
+def test_gains_are_exponential_and_clipped():
     n, mean = 100_000, 0.02
     gains = channel.draw_gains(seed=0, round=0, devices=np.arange(n), mean=mean, low=0.0001, high=0.1)
     size = np.abs(gains)
@@ -233,6 +240,18 @@ def test_with_sparsification_the_power_limit_holds_in_expectation():
     assert np.max(spent.mean(0) / powers) == pytest.approx(1.0, abs=np.max(error / powers))
 
 
-def test_nobody_and_no_limit_leaves_beta_infinite():
+@given(st.lists(st.floats(0, 1e9), min_size=1), st.floats(1e-3, 1e3), st.floats(1e-3, 1.0))
+def test_the_power_limit_on_beta_is_bit_identical_for_scalars_and_arrays(amplitudes, bound: float, share: float):
+    together = power.beta_limit(np.array(amplitudes), bound=bound, share=share)
+    assert together.tolist() == [power.beta_limit(a, bound=bound, share=share) for a in amplitudes]
+
+
+@pytest.mark.parametrize("module", [compression, power])
+def test_the_examples_in_docstrings_give_the_stated_results(module):
+    assert doctest.testmod(module).attempted > 0
+    assert doctest.testmod(module).failed == 0
+
+
+def test_without_devices_and_privacy_limit_beta_is_infinite():
     beta, _ = power.align(np.empty(0, complex), np.empty(0), bound=1.0, share=1.0, privacy_limit=math.inf)
     assert math.isinf(beta)

@@ -13,16 +13,16 @@ from pfels.cli.options import (
     Seeds,
     Set,
     TotalEpsilon,
-    footing,
+    budget_of,
     overrides,
     place,
     seed_list,
     split_list,
     stem,
 )
-from pfels.cli.progress import progress
+from pfels.cli.progress import watch
 from pfels.config.load import load_config
-from pfels.config.scheme_keys import for_scheme
+from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.report.terminal import (
     COMPARE_COLUMNS,
     budget_notes,
@@ -32,7 +32,7 @@ from pfels.report.terminal import (
     print_table,
     say,
 )
-from pfels.schemes.registry import SCHEMES
+from pfels.schemes.registry import scheme_names
 
 
 def command(
@@ -50,40 +50,34 @@ def command(
 ) -> None:
     """Run several schemes over several seeds and show them as the paper's tables do.
 
-    Finished runs are read, unfinished ones continued, so the same command takes up where it was stopped.
+    Finished runs are read and unfinished ones continued, so the same command continues where it was stopped. A setting
+    given with -s goes to the schemes that use it.
 
     Examples:
 
         pfels compare demo --jobs 2
 
-        pfels compare demo --total-epsilon 8 --adversary server --schemes pfels,wfl-pdp,pfels-plus
+        pfels compare demo --total-epsilon 8 --adversary server --schemes pfels,wfl-pdp,dp-fedavg
 
         pfels compare demo --schemes pfels,wfl-pdp --seeds 0,1,2,3,4 -s privacy.epsilon=0.2
     """
-    names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
+    names = scheme_names() if schemes is None else split_list(schemes, option="--schemes")
     changed, numbers = overrides(settings, scheme="--schemes", seed="--seeds"), seed_list(seeds)
     for name in names:
-        config = load_config(preset, {**for_scheme(changed, name), "scheme": name})
+        config = load_config(preset, {**used_by(name, changed), "scheme": name})
+    require_used_by_any(changed, names)
+    budget = budget_of(total_epsilon, adversary)
 
-    from pfels.studies.compare import compare
+    from pfels.studies.compare import compare  # not before the input is known to be right: PyTorch takes seconds
 
-    folder, budget = out or place(preset, changed), footing(total_epsilon, adversary)
-    labels = [f"{name}, seed {seed}" for name in names for seed in numbers]
-    with progress(labels, [config.rounds] * len(labels)) as report:
-        table = compare(
-            preset,
-            schemes=names,
-            seeds=numbers,
-            overrides=changed,
-            jobs=jobs,
-            out=folder,
-            report=report,
-            footing=budget,
-        )
+    folder = out or place(preset, changed)
+    table = compare(
+        preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder, watch=watch, budget=budget
+    )
     if json:
         print_json(table)
     else:
         title = f"{stem(preset)}: {config.rounds} rounds, {len(numbers)} seed{'s' * (len(numbers) > 1)}"
-        notes = [*budget_notes(budget), *compare_notes(table)]
+        notes = [*budget_notes(budget, table["schemes"]), *compare_notes(table)]
         print_table(COMPARE_COLUMNS, compare_rows(table), title=title, notes=notes)
     say(f"run directories: {folder}")

@@ -1,9 +1,9 @@
-"""`pfels data`: which data sets there are, how to get one, whether it is whole."""
+"""`pfels data`: list data sets, get one, verify one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from pfels.cli.options import Json
 from pfels.data import cache, install
 from pfels.data.catalog import CATALOG, Entry, find
+from pfels.documents.data import DataSet
 from pfels.errors import RunError
 from pfels.report.terminal import print_json, print_table, say
 
@@ -30,7 +31,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(CA
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """List the data sets: size, licence, sources, and which are at hand.
+    """List the data sets: size, licence, sources, and which are here.
 
     Examples:
 
@@ -68,7 +69,7 @@ def get(
 ) -> None:
     """Get a data set into the cache, checked file by file; sources are tried in order.
 
-    It appears there whole or not at all: after a kill, the same command starts over with what had arrived.
+    It appears there complete or not at all: after a kill, the same command continues with what had arrived.
 
     Examples:
 
@@ -87,13 +88,13 @@ def get(
     elif installed.path is None:
         print(f"{name}: nothing to get: {find(name).sources[0]}")
     else:
-        whence = "was there already, whole" if installed.source == "cache" else f"from {installed.source}, checked"
-        print(f"{name}: {installed.path} ({whence})")
+        source = "already in the cache" if installed.source == "cache" else f"from {installed.source}"
+        print(f"{name}: {installed.path} ({source}, verified)")
 
 
 @app.command("check")
 def check(name: Name, json: Json = False) -> None:
-    """Check every byte of a data set in the cache against its checksums; exit code 1 if it is not whole.
+    """Check every byte of a data set in the cache against its checksums; exit code 1 if one differs.
 
     Examples:
 
@@ -111,10 +112,10 @@ def check(name: Name, json: Json = False) -> None:
         raise RunError(f"{name}: {install.listed(verdict.faults)}; run: pfels data get {name}")
     if not json:
         place = install.place(find(name))
-        print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else f"{name}: {place} is whole")
+        print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else f"{name}: {place} is verified")
 
 
-def _document(entry: Entry) -> dict[str, Any]:
+def _document(entry: Entry) -> DataSet:
     path = install.place(entry)
     return {
         "name": entry.name,
@@ -143,7 +144,7 @@ def _megabytes(size: int) -> str:
 
 @contextmanager
 def _bar() -> Iterator[cache.Progress]:
-    """A live bar on stderr for whatever is going on."""
+    """A live progress bar on stderr."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:

@@ -1,8 +1,8 @@
-"""What the subcommands share: options, output, live progress."""
+"""Options that several commands have, and how they are read."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,27 +11,26 @@ from pfels.errors import InputError
 from pfels.privacy.checks import require_positive
 from pfels.privacy.events import Adversary
 
-Preset = Annotated[str, typer.Argument(metavar="PRESET", help=f"A preset ({', '.join(presets())}) or a TOML file.")]
+if TYPE_CHECKING:
+    from pfels.privacy.calibration import Budget
 
+Preset = Annotated[str, typer.Argument(metavar="PRESET", help=f"A preset ({', '.join(presets())}) or a TOML file.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set", "-s", metavar="KEY=VALUE", help="Change one setting, such as `-s compression.ratio=0.1`. Repeatable."
     ),
 ]
-
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the run directories go.")]
 Seeds = Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs side by side. The results do not depend on it.")]
-
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs in parallel. The results do not depend on it.")]
 TotalEpsilon = Annotated[
-    float | None, typer.Option(help="Bring every private scheme to this budget for the whole training.")
+    float | None,
+    typer.Option(help="Budget ε for the whole training; it sets the noise of the schemes."),
 ]
-
 Against = Annotated[
     Adversary | None, typer.Option("--adversary", help="Against whom --total-epsilon must hold; the server by default.")
 ]
-
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
 
 
@@ -44,7 +43,7 @@ def overrides(pairs: Sequence[str] | None, **elsewhere: str) -> dict[str, Any]:
     return changed
 
 
-def footing(total_epsilon: float | None, adversary: Adversary | None) -> Any:
+def budget_of(total_epsilon: float | None, adversary: Adversary | None) -> "Budget | None":
     """The common budget that was asked for, if one was."""
     if total_epsilon is None:
         if adversary is not None:
@@ -52,9 +51,9 @@ def footing(total_epsilon: float | None, adversary: Adversary | None) -> Any:
         return None
     require_positive("--total-epsilon", total_epsilon)
 
-    from pfels.privacy.calibration import Footing
+    from pfels.privacy.calibration import Budget  # not before it is needed: dp-accounting takes a second to import
 
-    return Footing(total_epsilon, adversary or Adversary.SERVER)
+    return Budget(total_epsilon, adversary or Adversary.SERVER)
 
 
 def split_list(text: str, *, option: str) -> list[str]:
@@ -82,7 +81,7 @@ def stem(preset: str) -> str:
 
 
 def place(preset: str, changed: Mapping[str, Any]) -> Path:
-    """Where several runs go by default: a folder for each set of changes, so that none stands in another's way."""
+    """Where several runs go by default: one folder per set of changes."""
     from pfels.experiment.directory import point_name
 
     return Path("runs") / (stem(preset) if not changed else f"{stem(preset)},{point_name(changed)}")

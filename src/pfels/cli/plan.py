@@ -1,13 +1,14 @@
 """`pfels plan`: the link budget."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pfels.cli.options import Against, Json, Preset, Set, TotalEpsilon, footing, overrides, split_list, stem
-from pfels.report.terminal import budget_notes, number, print_json, print_table
+from pfels.cli.options import Against, Json, Preset, Set, TotalEpsilon, budget_of, overrides, split_list, stem
+from pfels.documents.privacy import ExplainedFigure
+from pfels.documents.studies import Plan, SchemePlan, Theory
+from pfels.report.terminal import PROVEN, budget_notes, marked, number, print_json, print_table
 from pfels.report.text import claimed_epsilon, epsilon, seconds
 
 
@@ -20,7 +21,7 @@ def command(
         str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")
     ] = None,
     smoothness: Annotated[
-        float | None, typer.Option(help="L of the convergence bound; by default the largest that it covers.")
+        float | None, typer.Option(help="L of the convergence bound; by default the maximum that it covers.")
     ] = None,
     gradient_variance: Annotated[
         float | None, typer.Option(help="ζ², the variance of a stochastic gradient; C₁² by default.")
@@ -36,7 +37,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what a training would use up, before anyone trains: levels, noise, privacy, energy, spectrum, the best k.
+    """Show the link budget before any training: levels, noise, privacy, energy, spectrum, the best k.
 
     Everything is drawn as the run itself would draw it, and no data are needed.
 
@@ -51,88 +52,87 @@ def command(
         pfels plan demo --smoothness 0.5 --gradient-variance 0.1
     """
     from pfels.config.load import load_config
-    from pfels.config.scheme_keys import for_scheme
-    from pfels.schemes.registry import SCHEMES
-
-    names = list(SCHEMES) if schemes is None else split_list(schemes, option="--schemes")
-    changed = overrides(settings, scheme="--schemes")
-    for name in sorted(names, key="pfels-plus".__eq__):  # last the one that knows every setting
-        config = load_config(preset, {**for_scheme(changed, name), "scheme": name})
+    from pfels.config.scheme_settings import used_by
+    from pfels.schemes.registry import scheme_names
     from pfels.studies.plan import assumed_losses, plan
 
+    names = scheme_names() if schemes is None else split_list(schemes, option="--schemes")
+    changed = overrides(settings, scheme="--schemes")
+    for name in names:
+        config = load_config(preset, {**used_by(name, changed), "scheme": name})
     given = {
         "smoothness": smoothness, "gradient_variance": gradient_variance, "gamma_squared": gamma_squared,
         "kappa_squared": kappa_squared, "initial_gap": initial_gap,
     }  # fmt: skip
     losses = replace(assumed_losses(config), **{key: value for key, value in given.items() if value is not None})
-    budget = footing(total_epsilon, adversary)
-    planned = plan(config, schemes=names, losses=losses, footing=budget)
+    budget = budget_of(total_epsilon, adversary)
+    planned = plan(preset, schemes=names, overrides=changed, losses=losses, budget=budget)
     if json:
         print_json(planned)
         return
     title = (
         f"{stem(preset)}: d = {planned['dimension']:,}, k = {planned['kept']:,}, {planned['rounds']} rounds, "
-        f"{planned['cohort']} of {planned['devices']} devices a round, seed {planned['seed']}"
+        f"{planned['cohort']} of {planned['devices']} devices per round, seed {planned['seed']}"
     )
-    columns = [_column(row) for row in planned["schemes"].values()]
-    rows = [(label, *[column[label] for column in columns]) for label in columns[0]]
-    print_table(
-        ("", *names), rows, title=title, notes=[*budget_notes(budget), *_notes(planned), *_theory(planned["theory"])]
-    )
+    columns = {marked(name, row): _column(row) for name, row in planned["schemes"].items()}
+    labels = list(next(iter(columns.values())))
+    rows = [(label, *[column[label] for column in columns.values()]) for label in labels]
+    notes = [*budget_notes(budget, planned["schemes"]), *_notes(planned), *_theory(planned["theory"])]
+    print_table(("", *columns), rows, title=title, notes=notes)
 
 
-def _column(row: Mapping[str, Any]) -> dict[str, str]:
+def _column(row: SchemePlan) -> dict[str, str]:
     """One scheme's figures, by label."""
-    beta, privacy = row["beta"] or dict.fromkeys(("median", "min", "max")), row["privacy"]
+    beta, privacy = row["beta"], row["privacy"]
     limits = {name: f"{share:.0%}" for name, share in row["limits"].items()}
     return {
-        "β, median": number(beta["median"]),
-        "β, least": number(beta["min"]),
-        "β, largest": number(beta["max"]),
+        "β, median": number(beta and beta["median"]),
+        "β, minimum": number(beta and beta["min"]),
+        "β, maximum": number(beta and beta["max"]),
         "privacy-limited rounds": limits.get("privacy", "0%") if limits else "–",
         "power-limited rounds": limits.get("power", "0%") if limits else "–",
-        "z, least": number(row["noise_multiplier_min"]),
+        "z, minimum": number(row["noise_multiplier_min"]),
         "z, median": number(row["noise_multiplier_median"]),
         "energy": number(row["energy"], ".2e"),
-        "energy, a round": number(row["energy_per_round"], ".2e"),
-        "subcarriers": f"{row['subcarriers']:,}",
-        "subcarriers, a round": f"{row['subcarriers_per_round']:,.0f}",
+        "energy per round": number(row["energy_per_round"], ".2e"),
+        "channel uses": f"{row['subcarriers']:,}",
+        "channel uses per round": f"{row['subcarriers_per_round']:,.0f}",
         "airtime": seconds(row["airtime_s"]),
-        "ε claimed, a round": claimed_epsilon(privacy["claimed"]),
-        "ε exact, a round": _epsilon(privacy["exact_per_round"]),
+        "ε claimed per round": claimed_epsilon(privacy["claimed"]),
+        "ε exact per round": _epsilon(privacy["exact_per_round"]),
         "ε server": epsilon(privacy["server"]),
         "ε outsider": epsilon(privacy["outsider"]),
     }
 
 
-def _epsilon(figure: Mapping[str, Any] | None) -> str:
+def _epsilon(figure: ExplainedFigure | None) -> str:
     if figure is None or figure["epsilon"] is None:
         return "none"
     return f"{figure['epsilon']:.3g}{'' if figure['valid'] else '*'}"
 
 
-def _notes(planned: Mapping[str, Any]) -> list[str]:
+def _notes(planned: Plan) -> list[str]:
     """What the figures mean, and against whom each ε is."""
     figures = [row["privacy"] for row in planned["schemes"].values()]
-    relations = {name: row["privacy"]["outsider"] for name, row in planned["schemes"].items()}
-    known = {name: loss["neighbours"] for name, loss in relations.items() if loss["epsilon"] is not None}
+    outsiders = {name: row["privacy"]["outsider"] for name, row in planned["schemes"].items()}
+    known = {name: figure["neighbours"] for name, figure in outsiders.items() if figure["epsilon"] is not None}
     neighbours = "; ".join(f"{name}: {relation} neighbours" for name, relation in known.items()) or "none has one"
     return [
-        "z: the noise multiplier, the channel's noise over β and the norm bound of an update.",
-        "Energy is in expectation, with every update at its norm bound; ideal links are given none.",
+        "z: the noise multiplier, the noise's standard deviation over β and the norm bound of an update.",
+        "Energy is in expectation, with every update at its norm bound; ideal links have none.",
         f"Every ε is at δ = {figures[0]['server']['delta']:g}. * marks what is not a guarantee (--json says why).",
         "ε claimed: the paper's, against the server; neighbours: one device added or removed.",
-        "ε exact: the claim's own argument without approximations, for the least noisy round, against an outsider; "
-        "neighbours: one device added or removed.",
+        "ε exact: the claim's own argument without approximations, for the round with the least noise, against an "
+        "outsider; neighbours: one device added or removed.",
         "ε server: the whole training, for the worst device of these very cohorts, against the server, which knows who "
-        "was drawn; neighbours: one device's data emptied. On links of their own (dp-fedavg) it sees each device by "
-        "itself, with less noise than the sum has.",
+        f"was drawn; neighbours: one device's data emptied; {PROVEN}. On ideal links (dp-fedavg) the server sees each "
+        "update by itself, with less noise than the sum has.",
         f"ε outsider: the whole training, against those who see only the models ({neighbours}). "
-        "There is none where the noise level tells who was drawn: then the server's figure holds.",
+        "There is none where the noise level depends on who was drawn: then the server's figure holds.",
     ]
 
 
-def _theory(theory: Mapping[str, Any]) -> list[str]:
+def _theory(theory: Theory) -> list[str]:
     assumed = theory["assumed"]
     covered = "within" if theory["learning_rate_covered"] else "above"
     lines = [
@@ -148,7 +148,7 @@ def _theory(theory: Mapping[str, Any]) -> list[str]:
             f"{name} bound at p = {here['ratio']:.3g}: optimisation {here['optimisation']:.3g} + compression "
             f"{here['compression']:.3g} + privacy {here['privacy']:.3g} = {here['total']:.3g}; "
             f"it prefers p = {best['ratio']:.3g}, which gives {best['total']:.3g}"
-            + (" (a single coordinate: it grows with every other one, and so gives no advice)" * (best["kept"] == 1))
+            + (" (one coordinate: it grows with every further one, so it gives no advice)" * (best["kept"] == 1))
         )
     if not all(bound["best"]["proven"] and bound["here"]["proven"] for bound in theory["bounds"].values()):
         lines.append("The theorem's proof does not reach below p = 2/3.")

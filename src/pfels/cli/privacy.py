@@ -1,23 +1,24 @@
 """`pfels privacy`: every privacy figure, by adversary."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pfels.cli.options import Json, Set, overrides
 from pfels.config.load import load_config, presets
-from pfels.config.scheme_keys import require_known
 from pfels.config.tree import Config
+from pfels.documents.privacy import Figure, NoiseForBudget, PresetPrivacy, PrivacyFigures
 from pfels.errors import InputError
-from pfels.privacy.events import Adversary, Loss, Sampling
-from pfels.report.terminal import number, print_json, print_table, say
+from pfels.privacy.events import Adversary, Sampling
+from pfels.report.terminal import PROVEN, number, print_json, print_table, say
 
-ROWS = {"claimed": "claimed, a round", "exact_per_round": "exact, a round", "server": "server", "outsider": "outsider"}
+if TYPE_CHECKING:
+    from pfels.privacy.calibration import RequiredNoise
+
 
 ASSUMED = (
-    "Numbers alone describe a noise level that does not depend on who was drawn. In pfels, wfl-p and wfl-pdp it does, "
-    "and an outsider's figure does not exist: pfels privacy PRESET prices a scheme as it is."
+    "Numbers alone describe a noise level that does not depend on who was drawn. A scheme whose "
+    "level depends on the cohort has no figure against an outsider: pfels privacy PRESET prices a scheme as it is."
 )
 
 
@@ -27,7 +28,7 @@ def command(
     ] = None,
     settings: Set = None,
     devices: Annotated[int | None, typer.Option(help="N, all devices; 1000 if left out.")] = None,
-    cohort: Annotated[int | None, typer.Option(help="r, how many take part in a round; 32 if left out.")] = None,
+    cohort: Annotated[int | None, typer.Option(help="r, devices per round; 32 if left out.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of every figure; 1/N if left out.")] = None,
     rounds: Annotated[int | None, typer.Option(help="T, the rounds of the whole training; 300 if left out.")] = None,
     sampling: Annotated[
@@ -48,10 +49,10 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say what a training costs in privacy, and against whom: a figure never stands without its adversary and δ.
+    """Show what a training costs in privacy, and against whom: a figure never stands without its adversary and δ.
 
     *claimed* is the paper's ε for one round; *exact* is the same argument without its approximations; *server* and
-    *outsider* are for the whole training, and hold.
+    *outsider* are guarantees for the whole training.
 
     Examples:
 
@@ -90,13 +91,15 @@ def command(
     if target_epsilon is not None:
         if participations is not None and adversary is Adversary.OUTSIDER:
             raise InputError("--participations: counts against the server, which knows who takes part; leave it out")
-        from pfels.privacy.calibration import calibrate
+        from pfels.privacy.calibration import RequiredNoise, calibrate
 
         found = calibrate(
             adversary=adversary, epsilon=target_epsilon, delta=delta, rounds=rounds, devices=devices, cohort=cohort,
             sampling=sampling, participations=participations,
         )  # fmt: skip
-        _show_need(target_epsilon, found.noise_multiplier, None, found.loss, rounds=rounds, json=json)
+        _show_required(
+            target_epsilon, RequiredNoise(found.noise_multiplier, None, found.loss), rounds=rounds, json=json
+        )
         return
 
     from pfels.privacy.figures import figures
@@ -105,7 +108,9 @@ def command(
         devices=devices, cohort=cohort, delta=delta, rounds=rounds, noise_multiplier=noise_multiplier,
         claimed_epsilon=claimed_epsilon, sampling=sampling, participations=participations,
     )  # fmt: skip
-    title = f"{rounds} rounds, {cohort} of {devices} devices a round, noise multiplier {report['noise_multiplier']:.4g}"
+    title = (
+        f"{rounds} rounds, {cohort} of {devices} devices per round, noise multiplier {report['noise_multiplier']:.4g}"
+    )
     _show(report, title, ASSUMED, json=json)
 
 
@@ -118,37 +123,39 @@ def _of_preset(
     *,
     json: bool,
 ) -> None:
-    changed = overrides(settings)
-    config = load_config(preset, changed)
-    require_known(changed, config.scheme)
+    config = load_config(preset, overrides(settings))
     if target is not None:
-        from pfels.privacy.calibration import Footing
-        from pfels.studies.budget import needed
+        from pfels.privacy.calibration import Budget
+        from pfels.studies.budget import required_noise
 
-        need = needed(config, Footing(target, adversary), participations)
-        _show_need(target, need.noise_multiplier, need.beta, need.loss, rounds=config.rounds, json=json)
+        need = required_noise(config, Budget(target, adversary), participations)
+        _show_required(target, need, rounds=config.rounds, json=json)
         return
 
-    from pfels.experiment.forecast import foresee
-    from pfels.experiment.link import dimension, link_system
+    from pfels.studies.privacy import privacy_figures
 
-    say("following every round's cohort and channel, without training …")
-    system = link_system(config, dimension=dimension(config))
-    outlooks = foresee({config.scheme: system}, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    report = outlooks[config.scheme].ledger().privacy(system)
-    report = {"noise_multiplier": report["noise_multiplier_min"], **report}
+    say("drawing every round's cohort and channel, without training …")
+    figures = privacy_figures(config)
     who = f"{config.cohort.size} of {config.data.devices} devices"
-    title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} a round"
-    _show(report, title, json=json)
+    title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} per round"
+    _show(figures, title, json=json)
 
 
-def _show_need(target: float, z: float, beta: float | None, loss: Loss, *, rounds: int, json: bool) -> None:
-    report = {"target_epsilon": target, "noise_multiplier": z, loss.adversary.value: loss.as_dict()}
-    level = {} if beta is None else {"beta": beta}
+def _show_required(target: float, need: "RequiredNoise", *, rounds: int, json: bool) -> None:
+    loss = need.loss
     if json:
-        print_json(report | level)
+        document: NoiseForBudget = {"target_epsilon": target, "noise_multiplier": need.noise_multiplier}
+        if loss.adversary is Adversary.SERVER:
+            document["server"] = loss.as_dict()
+        else:
+            document["outsider"] = loss.as_dict()
+        if need.beta is not None:
+            document["beta"] = need.beta
+        print_json(document)
         return
-    rows = [("noise multiplier z", f"{z:.6g}"), *[("β = σ₀/(zs)", f"{beta:.6g}") for beta in level.values()]]
+    rows = [("noise multiplier z", f"{need.noise_multiplier:.6g}")]
+    if need.beta is not None:
+        rows.append(("β = σ₀/(zs)", f"{need.beta:.6g}"))
     if loss.participations is not None:
         rows.append(("participations, at most", str(loss.participations)))
     rows.append(("ε spent", f"{loss.epsilon:.6g} of {target:g}"))
@@ -156,20 +163,31 @@ def _show_need(target: float, z: float, beta: float | None, loss: Loss, *, round
     print_table(("", "value"), rows, title=title, notes=[f"neighbours: {loss.neighbours.sentence}", f"why: {loss.why}"])
 
 
-def _show(report: Mapping[str, Any], title: str, *more: str, json: bool) -> None:
+def _show(figures: PresetPrivacy | PrivacyFigures, title: str, *more: str, json: bool) -> None:
     if json:
-        print_json(report)
+        print_json(figures)
         return
-    rows, notes = [], []
-    for key, name in ROWS.items():
-        figure = report[key]
-        if figure is None:
-            continue
-        epsilon = figure.get("display") or number(figure["epsilon"], ".4g")
-        valid = "no" if not figure["valid"] else "in its range" if key == "claimed" else "yes"
-        rows.append((name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], valid))
-        often = figure.get("participations")
-        notes.append(
-            f"{name}: {figure['why']}." + (f" At worst it took part {often} times." if often is not None else "")
-        )
-    print_table(("figure", "ε", "δ", "adversary", "neighbours", "valid"), rows, title=title, notes=[*notes, *more])
+    claimed, exact, server, outsider = (
+        figures["claimed"], figures["exact_per_round"], figures["server"], figures["outsider"]
+    )  # fmt: skip
+    rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
+    if claimed is not None:
+        verdict = "in its range" if claimed["valid"] else "no"
+        rows.append(_cells("claimed per round", claimed, number(claimed["epsilon"], ".4g"), verdict))
+        notes.append(f"claimed per round: {claimed['why']}.")
+    explained = (("exact per round", exact), ("server", server), ("outsider", outsider))
+    for name, figure in explained:
+        if figure is not None:
+            shown = figure.get("display") or number(figure["epsilon"], ".4g")
+            rows.append(_cells(name, figure, shown, "yes" if figure["valid"] else "no"))
+            often = f" At most {figure['participations']} participations." if "participations" in figure else ""
+            notes.append(f"{name}: {figure['why']}.{often}")
+    if server["epsilon"] is not None:
+        notes.append(f"valid: {PROVEN}.")
+    columns = ("figure", "ε", "δ", "adversary", "neighbours", "valid")
+    print_table(columns, rows, title=title, notes=[*notes, *more])
+
+
+def _cells(name: str, figure: Figure, epsilon: str, verdict: str) -> tuple[str, ...]:
+    return (name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], verdict)

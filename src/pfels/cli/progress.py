@@ -1,8 +1,8 @@
-"""cli.progress"""
+"""Live progress on stderr."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,10 +16,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from pfels.runtime.processes import Report
+
+if TYPE_CHECKING:
+    from pfels.studies.sweep import Point
+
 
 @contextmanager
-def progress(labels: Sequence[str], totals: Sequence[int]) -> Iterator[Any]:
-    """A live bar for all runs together and one for each that is under way; gives `report(index, done)`."""
+def progress(labels: Sequence[str], totals: Sequence[int]) -> Iterator[Report]:
+    """One bar for all runs together and one per run under way; gives `report(index, done)`."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -37,10 +42,17 @@ def progress(labels: Sequence[str], totals: Sequence[int]) -> Iterator[Any]:
             bars.update(everything, advance=done - done_so_far[index])
             done_so_far[index] = done
             if done < totals[index] or len(totals) == 1:
-                if index not in tasks:  # not before: to lay out a thousand bars that nobody sees takes seconds
+                if index not in tasks:  # not before: to lay out a thousand hidden bars takes seconds
                     tasks[index] = bars.add_task(escape(labels[index]), total=totals[index])
                 bars.update(tasks[index], completed=done)
             elif index in tasks:
                 bars.remove_task(tasks.pop(index))
 
         yield report
+
+
+def watch(points: "Sequence[Point]") -> AbstractContextManager[Report]:
+    """Progress of the runs of a sweep or a comparison."""
+    from pfels.experiment.directory import point_name
+
+    return progress([point_name(point.settings) for point in points], [point.config.rounds for point in points])

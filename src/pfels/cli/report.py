@@ -1,4 +1,4 @@
-"""`pfels report`: runs as a page."""
+"""`pfels report`: stored runs as one HTML page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Write one self-contained HTML page about finished and unfinished runs.
 
-    The page needs no network. Damaged runs are listed on it, and the rest is reported.
+    The page needs no network. Damaged runs are listed on it; all others are shown.
 
     Examples:
 

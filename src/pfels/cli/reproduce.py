@@ -1,19 +1,20 @@
-"""`pfels reproduce`: the paper's tables and figures, made again."""
+"""`pfels reproduce`: the paper's tables and figures."""
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pfels.cli.options import Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
-from pfels.cli.progress import progress
+from pfels.cli.progress import watch
+from pfels.documents.paper import Claim, FigurePoint, Reproduction, SchemeRow
+from pfels.documents.privacy import ClaimedFigure, ExplainedFigure
 from pfels.errors import InputError
 from pfels.paper.targets import TARGETS, check
-from pfels.report.terminal import claim_note, number, print_json, print_table, say, scientific, spread
+from pfels.report.terminal import PROVEN, claim_note, number, print_json, print_table, say, scientific, spread
 from pfels.report.text import claimed_epsilon, epsilon, seconds
 
 
@@ -21,10 +22,12 @@ def command(
     target: Annotated[str, typer.Argument(metavar="TARGET", help=f"One of {', '.join(TARGETS)}.")],
     scale: Annotated[
         str,
-        typer.Option("--scale", help="link: no training, full size. laptop: what is at hand. paper: its own settings."),
+        typer.Option(
+            "--scale", help="link: no training, full size. laptop: data that are available. paper: its own settings."
+        ),
     ] = "link",
     preset: Annotated[
-        str | None, typer.Option("--preset", help="At the laptop's scale, train this preset in the paper's place.")
+        str | None, typer.Option("--preset", help="With --scale laptop: the preset to train in the paper's place.")
     ] = None,
     learning_rates: Annotated[
         str | None, typer.Option("--learning-rates", help="The η to choose from, separated by commas.")
@@ -35,15 +38,15 @@ def command(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Make a table or a figure of the paper again, beside the paper's own values, and put what it claims to the test.
+    """Reproduce a table or figure of the paper, compare it with the printed values, and check the paper's claims.
 
-    `link` needs no training: energy, subcarriers, airtime, β and privacy at the paper's N, r, d and T, in seconds.
-    `laptop` trains data that are at hand, with ε scaled to the smaller model, every point at its own best learning
-    rate; `paper` trains the paper's settings. Both take up where they were stopped, and share their runs.
+    `link` needs no training: energy, channel uses, airtime, β and privacy at the paper's N, r, d and T, in seconds.
+    `laptop` trains data that are available, with ε scaled to the smaller model and every point at its own best
+    learning rate; `paper` trains the paper's settings. Both continue where they were stopped, and share their runs.
 
     Examples:
 
-        pfels reproduce table-cifar10                                  # energy and subcarriers, at full size
+        pfels reproduce table-cifar10                                  # energy and channel uses, at full size
 
         pfels reproduce fig-privacy --scale laptop --jobs 2
 
@@ -57,7 +60,7 @@ def command(
 
     document = reproduce(
         target, scale=scale, seeds=numbers, jobs=jobs, out=out or Path("runs") / "reproduce", overrides=changed,
-        preset=preset, learning_rates=rates, command=shlex.join(["pfels", *sys.argv[1:]]), watch=_watch,
+        preset=preset, learning_rates=rates, command=shlex.join(["pfels", *sys.argv[1:]]), watch=watch,
     )  # fmt: skip
     if json:
         print_json(document)
@@ -65,14 +68,6 @@ def command(
         _show(document)
     for file in document["files"]:
         say(f"wrote {file}")
-
-
-@contextmanager
-def _watch(points: Sequence[Any]) -> Iterator[Any]:
-    from pfels.experiment.directory import point_name
-
-    with progress([point_name(p.settings) for p in points], [p.config.rounds for p in points]) as report:
-        yield report
 
 
 def _rates(text: str | None) -> list[float] | None:
@@ -87,99 +82,128 @@ def _rates(text: str | None) -> list[float] | None:
     return rates
 
 
-def _show(document: Mapping[str, Any]) -> None:
+def _show(document: Reproduction) -> None:
     title = f"{document['target']}, {document['scale']}: {document['title']}"
-    seeds = f"Mean±std over seeds {', '.join(map(str, document['seeds']))}."
-    notes = [*document["notes"], seeds, "", *_verdicts(document["claims"]), "", f"made by: {document['command']}"]
     if "schemes" in document:
-        columns = [_column(row) for row in document["schemes"].values()]
-        rows = [(label, *[column[label] for column in columns]) for label in columns[0]]
-        names = ("", *document["schemes"])
+        columns = [list(_column(row)) for row in document["schemes"].values()]
+        rows = [(cells[0][0], *[text for _, text in cells]) for cells in zip(*columns, strict=True)]
+        names: Sequence[str] = ("", *document["schemes"])
     else:
-        lines = [_line(point) for point in _finals(document["points"])]
-        rows, names = [tuple(line.values()) for line in lines], tuple(lines[0])
-    print_table(names, rows, title=title, notes=[*_server_note(document), *notes])
-
-
-def _server_note(document: Mapping[str, Any]) -> list[str]:
-    rows = [*document.get("points", []), *document.get("schemes", {}).values()]
-    if "privacy" not in rows[0]:
-        return []
-    server = rows[0]["privacy"]["server"]
-    return [
-        f"ε server: the whole training, for the worst device, against the server, at δ = {server['delta']:g}; "
-        "neighbours: one device's data emptied.",
-        *claim_note([row["privacy"]["claimed"] for row in rows], delta=server["delta"]),
+        lines = [dict(_line(point)) for point in _shown(document["points"])]
+        # A scheme without ε has the same row at every ε.
+        rows, names = list(dict.fromkeys(tuple(line.values()) for line in lines)), list(lines[0])
+    notes = [
+        *_column_notes(names),
+        *_edge_note(document),
+        *_privacy_notes(document),
+        *document["notes"],
+        f"Mean±std over seeds {', '.join(map(str, document['seeds']))}.",
+        "",
+        *map(_verdict, document["claims"]),
+        "",
+        f"made by: {document['command']}",
     ]
+    print_table(names, rows, title=title, notes=notes)
 
 
-def _column(row: Mapping[str, Any]) -> dict[str, str]:
-    """A scheme's row of a table, with the paper's beside it."""
+def _column(row: SchemeRow) -> Iterator[tuple[str, str]]:
+    """The cells of a scheme with their labels, the paper's values below those found here."""
     paper, off, share = row["paper"], row["difference"], row["to_wfl_p"]
-    known = row["accuracy"] is not None
-    cells = {
-        "ε claimed, a round": claimed_epsilon(row["privacy"]["claimed"]),
-        "accuracy": spread(row["accuracy"], ".4f"),
-        "  the paper's": f"{paper['accuracy']:.4f}",
-        "  difference": number(off["accuracy"], "+.4f"),
-        "subcarriers, in d": f"{row['subcarriers']:g}",
-        "  the paper's ": f"{paper['subcarriers']:g}",
-        "energy": scientific(row["energy"], digits=2),
-        "  the paper's  ": f"{paper['energy']:.2e}",
-        "  difference ": number(off["energy"], "+.1%"),
-        "energy to WFL-P's": f"{share['energy']:.3f}",
-        "  the paper's   ": f"{share['paper_energy']:.3f}",
-        "airtime": seconds(row["airtime_s"]),
-        "ε server": epsilon(row["privacy"]["server"]),
-    }
-    if known:
-        return cells | {"learning rate": f"{row['learning_rate']:g}{'*' if row['learning_rate_at_edge'] else ''}"}
-    return cells | {
-        "β, median": spread(row["beta"], ".3g"),
-        "privacy-limited rounds": f"{row['privacy_limited_share']['mean']:.0%}",
-    }
+    yield "claimed ε per round", claimed_epsilon(row["privacy"]["claimed"])
+    yield "accuracy", spread(row["accuracy"], ".4f")
+    yield "  printed", f"{paper['accuracy']:.4f}"
+    yield "  difference", number(off["accuracy"], "+.4f")
+    yield "channel uses, in d", f"{row['subcarriers']:g}"
+    yield "  printed", f"{paper['subcarriers']:g}"
+    yield "energy", scientific(row["energy"], digits=2)
+    yield "  printed", scientific({"mean": paper["energy"], "std": None}, digits=2)
+    yield "  difference", number(off["energy"], "+.1%")
+    yield "energy / WFL-P's energy", f"{share['energy']:.3f}"
+    yield "  printed", f"{share['paper_energy']:.3f}"
+    yield "airtime", seconds(row["airtime_s"])
+    yield "server ε", epsilon(row["privacy"]["server"])
+    if "learning_rate" in row:
+        yield "learning rate", f"{row['learning_rate']:g}{' (edge)' if row['learning_rate_at_edge'] else ''}"
+    else:
+        yield "median β", spread(row["beta"], ".3g")
+        yield "privacy-limited rounds", f"{row['privacy_limited_share']['mean']:.0%}"
 
 
-def _finals(points: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The points of a figure; of a curve, its last."""
+def _shown(points: Sequence[FigurePoint]) -> list[FigurePoint]:
+    """The points of a figure; of a curve, the last."""
     if "round" not in points[0]:
         return list(points)
     return list({(point["benchmark"], point["scheme"]): point for point in points}.values())
 
 
-def _line(point: Mapping[str, Any]) -> dict[str, str]:
-    """A point of a figure as a row."""
-    cells = {"for": point["benchmark"], "scheme": point["scheme"]}
-    forms = {"ratio": ("p", "g"), "epsilon": ("ε", "g"), "round": ("rounds", ",")}
-    cells |= {name: format(point[key], form) for key, (name, form) in forms.items() if key in point}
-    if point["accuracy"] is not None:
-        cells |= {"accuracy": spread(point["accuracy"], ".4f"), "η": f"{point['learning_rate']:g}"}
-    cells |= {"subcarriers, d": f"{point['subcarriers']:g}", "energy": number(point["energy"]["mean"], ".2e")}
-    if "beta" in point:
-        cells |= {
-            "β": number(point["beta"]),
-            "z least": number(point["noise_multiplier_min"]),
-            "limited": f"{point['privacy_limited_share']:.0%}",
-        }
-    if "bounds" in point:
-        cells["bound"] = number(point["bounds"]["corrected"]["total"])
-    if "paper" in point:
-        cells |= {
-            "the paper's": f"{point['paper']['energy']:.2e}",
-            "off": number(point["difference"]["energy"], "+.1%"),
-        }
+def _line(point: FigurePoint) -> Iterator[tuple[str, str]]:
+    """The cells of a point with their labels."""
+    yield "data", point["benchmark"]
+    yield "scheme", point["scheme"]
+    if "round" in point:
+        yield "rounds", f"{point['round']:,}"
+    if "ratio" in point:
+        yield "p", f"{point['ratio']:g}"
     if "privacy" in point:
-        cells["ε server"] = epsilon(point["privacy"]["server"])
-        if "ε" in cells:
-            cells["ε"] = claimed_epsilon(point["privacy"]["claimed"])
-    return cells
+        yield "ε", claimed_epsilon(point["privacy"]["claimed"])
+    if "learning_rate" in point:
+        yield "accuracy", spread(point["accuracy"], ".4f")
+        yield "η", f"{point['learning_rate']:g}"
+    yield "uses/d", f"{point['subcarriers']:g}"
+    yield "energy", scientific({"mean": point["energy"]["mean"], "std": None}, digits=2)
+    if "beta" in point:
+        yield "β", number(point["beta"])
+        yield "min z", number(point["noise_multiplier_min"])
+        yield "limited", f"{point['privacy_limited_share']:.0%}"
+    if "bounds" in point:
+        yield "bound", number(point["bounds"]["corrected"]["total"])
+    if "paper" in point:
+        yield "printed", scientific({"mean": point["paper"]["energy"], "std": None}, digits=2)
+        yield "difference", number(point["difference"]["energy"], "+.1%")
+    if "privacy" in point:
+        yield "server ε", epsilon(point["privacy"]["server"])
 
 
-def _verdicts(claims: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every claim of the paper, and whether it holds here."""
-    lines = []
-    for each in claims:
-        verdict = "holds" if each["holds"] else "does NOT hold"
-        give = "" if each["standard_error"] is None else f" ± {each['standard_error']:.2g}"
-        lines.append(f"{each['where']}: {each['claim']}: {verdict}, by {each['by']:+.3g}{give} ({each['unit']})")
-    return lines
+def _column_notes(names: Sequence[str]) -> list[str]:
+    """What the short names of columns mean."""
+    meanings = {
+        "p": "p: compression ratio k/d.",
+        "ε": "ε: claimed per round.",
+        "uses/d": "uses/d: channel uses in units of d.",
+        "printed": "printed: the energy that the paper prints.",
+        "min z": "min z: minimum noise multiplier over rounds and seeds.",
+        "limited": "limited: share of the rounds in which privacy, not power, sets β.",
+        "bound": "bound: the corrected convergence bound.",
+    }
+    meant = [meaning for name, meaning in meanings.items() if name in names]
+    return [" ".join(meant)] if meant else []
+
+
+def _edge_note(document: Reproduction) -> list[str]:
+    rows = document.get("schemes", {}).values()
+    edge = any(row.get("learning_rate_at_edge") for row in rows)
+    return ["edge: the learning rate is the minimum or maximum of those tried."] if edge else []
+
+
+def _privacy_notes(document: Reproduction) -> list[str]:
+    """Against whom the privacy figures hold."""
+    servers: list[ExplainedFigure] = [row["privacy"]["server"] for row in document.get("schemes", {}).values()]
+    claims: list[ClaimedFigure | None] = [row["privacy"]["claimed"] for row in document.get("schemes", {}).values()]
+    for point in document.get("points", []):
+        if "privacy" in point:
+            servers.append(point["privacy"]["server"])
+            claims.append(point["privacy"]["claimed"])
+    if not servers:
+        return []
+    return [
+        f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "
+        f"δ = {servers[0]['delta']:g}; neighbours: one device's data emptied; {PROVEN}.",
+        *claim_note(claims, delta=servers[0]["delta"]),
+    ]
+
+
+def _verdict(claim: Claim) -> str:
+    """A claim of the paper, and whether it holds here."""
+    verdict = "holds" if claim["holds"] else "does NOT hold"
+    error = "" if claim["standard_error"] is None else f" ± {claim['standard_error']:.2g}"
+    return f"{claim['where']}: {claim['claim']}: {verdict}, margin {claim['by']:+.3g}{error} ({claim['unit']})"

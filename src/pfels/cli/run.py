@@ -1,16 +1,15 @@
 """`pfels run`: one experiment."""
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
 from pfels.cli.progress import progress
 from pfels.config.load import load_config
-from pfels.config.scheme_keys import require_known
+from pfels.documents.run import RoundRecord
 from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
 
 
@@ -36,11 +35,10 @@ def command(
 
         pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
 
-        torchrun --nproc-per-node=2 -m pfels run cifar10       # two processes share every cohort
+        torchrun --nproc-per-node=2 -m pfels run cifar10       # two processes share one run
     """
     changed = overrides(settings)
     config = load_config(preset, changed)
-    require_known(changed, config.scheme)
 
     from pfels.experiment.directory import point_name
     from pfels.experiment.loop import run
@@ -56,7 +54,7 @@ def command(
         watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
         report = stack.enter_context(progress([point_name(label)], [config.rounds]))
 
-        def done(record: Mapping[str, Any]) -> None:
+        def done(record: RoundRecord) -> None:
             report(0, record["round"] + 1)
             if watch is not None:
                 watch(record)

@@ -1,7 +1,7 @@
-"""config.load"""
+"""Configs from presets, files, overrides and other configs."""
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from pfels.config.messages import explain, unknown_key
+from pfels.config.scheme_settings import leaves, require_used, with_scheme
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError, nearest
+from pfels.schemes.registry import scheme_names
 
 
 def presets() -> list[str]:
-    """The names of the presets that ship with the package."""
+    """The names of the presets that ship with the package.
+
+    >>> "demo" in presets()
+    True
+    """
     return sorted(
         p.name.removesuffix(".toml")
         for p in resources.files("pfels.config.presets").iterdir()
@@ -22,29 +28,34 @@ def presets() -> list[str]:
     )
 
 
-def load_config(preset_or_path: str | Path = "demo", overrides: Mapping[str, Any] | Iterable[str] = ()) -> Config:
-    """The config of a preset or a TOML file with overrides on top: a mapping of `table.key`, or `key=value` strings.
+def load_config(base: str | Path | Config = "demo", overrides: Mapping[str, Any] | Iterable[str] = ()) -> Config:
+    """The config of a preset, of a TOML file or of another config, with overrides on top.
 
-    A whole table, {"training": {"momentum": 0.5}}, changes the keys that it has.
+    Overrides are a mapping of `table.key`, or `key=value` strings. A whole table, {"training": {"momentum": 0.5}},
+    changes the keys that it has. An override that the scheme would ignore is refused; a file may hold settings for
+    several schemes, and each takes what it uses.
+
+    >>> load_config("demo", {"scheme": "wfl-pdp", "privacy.epsilon": 0.2}).privacy.epsilon
+    0.2
     """
-    tree = _read(preset_or_path)
-    pairs = overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides)
-    for key, value in leaves(pairs):
+    changed = dict(overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides))
+    tree = _tree(base, changed)
+    for key, value in leaves(changed.items()):
         table, _, leaf = key.rpartition(".")
         at = tree.setdefault(table, {}) if table else tree
         if not isinstance(at, dict):
             raise InputError(unknown_key(key, Config))
         at[leaf] = value
-    return validate(tree)
+    config = validate(tree)
+    require_used(changed, config.scheme)
+    return config
 
 
-def leaves(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Settings key by key, where some of them may be whole tables."""
-    for key, value in pairs:
-        if "." in key or not isinstance(value, Mapping):
-            yield key, value
-        else:
-            yield from ((f"{key}.{leaf}", below) for leaf, below in value.items())
+def _tree(base: str | Path | Config, changed: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(base, Config):
+        return _read(base)
+    scheme = changed.get("scheme", base.scheme)
+    return with_scheme(base, scheme) if isinstance(scheme, str) and scheme in scheme_names() else base.tree()
 
 
 def require_config(config: object) -> None:

@@ -1,4 +1,4 @@
-"""Config errors in one line (what, where, what would be right), and configs as TOML."""
+"""Config errors in one line: what, where, what would be right."""
 
 import difflib
 from collections.abc import Mapping
@@ -11,19 +11,27 @@ from pydantic_core import ErrorDetails
 from pfels.errors import nearest
 
 
-def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
-    """One line for a validation error: the key, the value it had, and what it must be."""
+def explain(error: ErrorDetails, root: type[BaseModel], *, table: str = "") -> str:
+    """One line for a validation error: the key, the value it had, and what it must be.
+
+    `table` is where `root` stands in the config, if it is a scheme's own table.
+    """
     key = ".".join(str(part) for part in error["loc"])
+    shown = ".".join(filter(None, (table, key)))
     if error["type"] == "extra_forbidden":
-        return unknown_key(key, root)
+        return unknown_key(key, root, table=table)
     if error["type"] == "value_error":
         return error["msg"].removeprefix("Value error, ")
-    return f"{key} = {error['input']!r}: {_requirement(key, root)}"
+    if not key:
+        return f"{shown} = {error['input']!r}: must be a table"
+    return f"{shown} = {error['input']!r}: {_requirement(key, root)}"
 
 
-def unknown_key(key: str, root: type[BaseModel]) -> str:
+def unknown_key(key: str, root: type[BaseModel], *, table: str = "") -> str:
     """One line for a key that does not exist, with the nearest one that does."""
     known = _known_keys(root)
+    if table:
+        return f"{table}.{key}: unknown key{nearest(f'{table}.{key}', [f'{table}.{name}' for name in known])}"
     table, _, leaf = key.partition(".")
     tables = list(dict.fromkeys(name.partition(".")[0] for name in known if "." in name))
     if table not in tables and not leaf and (close := difflib.get_close_matches(table, tables, n=1, cutoff=0.6)):
@@ -67,6 +75,8 @@ def _interval(bounds: Mapping[str, Any]) -> str:
 def _known_keys(root: type[BaseModel]) -> list[str]:
     keys = []
     for name, field in root.model_fields.items():
+        if field.exclude:
+            continue
         inner = getattr(field.annotation, "model_fields", None)
         keys += [name] if inner is None else [f"{name}.{leaf}" for leaf in inner]
     return keys

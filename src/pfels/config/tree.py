@@ -5,11 +5,12 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
 
+from pfels.config.messages import explain
 from pfels.config.toml import to_toml
-from pfels.errors import nearest
-from pfels.schemes.registry import SCHEMES
+from pfels.schemes.registry import OFF_BY_DEFAULT, scheme_entry, scheme_names, users_of
+from pfels.schemes.scheme import OwnSettings
 
 Positive = Annotated[float, Field(ge=1e-20, le=1e20, allow_inf_nan=False)]  # squares and products stay floats
 Decibels = Annotated[float, Field(ge=-300, le=300)]
@@ -138,7 +139,10 @@ class Run(_Table):
 
 
 class Config(_Table):
-    """One experiment. The same config gives the same result to the bit."""
+    """One experiment. The same config gives the same result to the bit.
+
+    `own` holds the settings of the scheme's own table, which has the scheme's name.
+    """
 
     scheme: str = "pfels"
     seed: int = Field(default=0, ge=0, lt=2**63)
@@ -152,17 +156,34 @@ class Config(_Table):
     privacy: Privacy = Privacy()
     server: Server = Server()
     run: Run = Run()
+    own: SerializeAsAny[OwnSettings] | None = Field(default=None, exclude=True)
 
     @property
     def delta(self) -> float:
         """The δ of every privacy figure: the one that is set, or 1/N."""
         return 1 / self.data.devices if self.privacy.delta is None else self.privacy.delta
 
+    @model_validator(mode="before")
+    @classmethod
+    def _own_table(cls, tree: Any) -> Any:
+        """Read the tables of schemes, and keep the one of this config's scheme as `own`."""
+        if not isinstance(tree, Mapping):
+            return tree
+        scheme, names = tree.get("scheme", cls.model_fields["scheme"].default), scheme_names()
+        tables = {name: tree[name] for name in tree if name in names and name not in cls.model_fields}
+        known = isinstance(scheme, str) and bool(scheme_entry(scheme))  # an unknown scheme is the first thing to say
+        if known and scheme not in tables and scheme_entry(scheme).settings is not None:
+            tables[scheme] = {}
+        own = {name: _own(name, table) for name, table in tables.items()}
+        rest = {key: value for key, value in tree.items() if key not in tables}
+        if "own" in rest:
+            raise ValueError("own: unknown key; a scheme's own settings are a table that has its name")
+        return rest | ({"own": own[scheme]} if known and scheme in own else {})
+
     @model_validator(mode="after")
     def _consistent(self) -> "Config":
         channel, devices = self.channel, self.data.devices
-        if self.scheme not in SCHEMES:
-            raise ValueError(f"scheme = {self.scheme!r}: unknown scheme{nearest(self.scheme, SCHEMES)}")
+        uses = scheme_entry(self.scheme).uses
         if self.cohort.size > devices:
             raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}")
         if not channel.gain_min <= channel.gain_max:
@@ -171,16 +192,20 @@ class Config(_Table):
             raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
         if channel.silent_below > channel.gain_max:
             raise ValueError(f"channel.silent_below = {channel.silent_below}: must be at most {channel.gain_max}")
-        if self.scheme != "pfels-plus" and channel.silent_below:
-            raise ValueError("channel.silent_below: only pfels-plus has it; leave it out")
-        compression = self.compression
-        if self.scheme != "pfels-plus" and (compression.kind != "rand-k" or compression.error_feedback):
-            raise ValueError("compression.kind, compression.error_feedback: only pfels-plus has them; leave them out")
+        flat, defaults = self.flat(), Config.model_construct().flat()
+        for key in sorted(OFF_BY_DEFAULT - uses):
+            if flat[key] != defaults[key]:
+                raise ValueError(f"{key}: {self.scheme} does not use it, only {', '.join(users_of(key))}; leave it out")
         return self
+
+    def tree(self) -> dict[str, Any]:
+        """The whole config as nested tables, the scheme's own one included."""
+        own = {} if self.own is None else {self.scheme: self.own.model_dump()}
+        return self.model_dump(exclude_none=True) | own
 
     def flat(self) -> dict[str, Any]:
         """Every set key with its value, as `table.key`, in the order of the tree."""
-        tree = self.model_dump(exclude_none=True)
+        tree = self.tree()
         tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
         inner = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
         return {key: value for key, value in tree.items() if key not in tables} | inner
@@ -192,4 +217,14 @@ class Config(_Table):
 
     def to_toml(self) -> str:
         """The whole config as TOML that `load_config` reads back."""
-        return to_toml(self.model_dump(exclude_none=True))
+        return to_toml(self.tree())
+
+
+def _own(name: str, table: Any) -> OwnSettings:
+    settings = scheme_entry(name).settings
+    if settings is None:
+        raise ValueError(f"{name}: {name} has no settings of its own; leave the table out")
+    try:
+        return settings.model_validate(table)
+    except ValidationError as error:
+        raise ValueError(explain(error.errors()[0], settings, table=name)) from None

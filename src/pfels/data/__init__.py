@@ -1,1 +1,1 @@
-"""Data sets on disk: what is known of each, where they live, how they get there, and how they are read as arrays."""
+"""Examples on devices: data sets, their cache and their partition."""

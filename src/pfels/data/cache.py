@@ -1,4 +1,4 @@
-"""The cache directory: where data sets live, who may fill it, and how a set appears there all at once or not at all."""
+"""The cache directory of the data sets, its lock, and atomic installation."""
 
 import fcntl
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 from pfels.errors import RunError
 
 Say = Callable[[str], None]
-Progress = Callable[[str, int, int], None]  # what is being done, how far, out of how much
+Progress = Callable[[str, int, int], None]  # (task, amount done, total amount)
 BLOCK = 2**20
 
 
@@ -26,10 +26,10 @@ def home() -> Path:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Scratch folders of the one process that may fill the cache now.
+    """Work folders of the one process that holds the lock of the cache.
 
-    `download` outlives a kill, so that what has arrived whole need not come again; `build` never does. `lock` is
-    the descriptor that child processes must inherit: while one of them still writes, nobody else may.
+    `download` survives a kill, so that complete downloads are reused; `build` is always cleared. Child processes
+    must inherit the descriptor `lock`, so that the cache stays locked while one of them still writes.
     """
 
     download: Path
@@ -37,7 +37,7 @@ class Workspace:
     lock: int
 
     def install(self, made: Path, target: Path) -> None:
-        """Put what was made in its place, where nobody ever sees a part of it."""
+        """Move a complete data set to its place in the cache, atomically."""
         if target.exists():
             target.rename(self.build / "replaced")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -46,17 +46,17 @@ class Workspace:
 
 @contextmanager
 def workspace(name: str, say: Say) -> Iterator[Workspace]:
-    """Scratch folders for one data set, beside the place it will have; what others left behind is cleared away."""
+    """Work folders for one data set, in the cache; those left behind for other data sets are deleted."""
     try:
         home().mkdir(parents=True, exist_ok=True)
         lock = os.open(home(), os.O_RDONLY)
     except OSError as error:
         raise RunError(
-            f"{home()}: cannot be written ({error.strerror}); set PFELS_DATA to a directory that can"
+            f"{home()}: cannot be written ({error.strerror}); set PFELS_DATA to a writable directory"
         ) from None
     scratch = home() / ".work"
     try:
-        _take(lock, say)
+        _acquire(lock, say)
         for left in scratch.glob("*"):
             if left.name != name:
                 shutil.rmtree(left)
@@ -90,8 +90,8 @@ def digest(path: Path, algorithm: str, progress: Progress = lambda what, done, t
     return f"{algorithm}:{sum_.hexdigest()}"
 
 
-def _take(lock: int, say: Say) -> None:
-    """Wait until no other process fills this cache. A killed one lets go by itself."""
+def _acquire(lock: int, say: Say) -> None:
+    """Wait until no other process fills this cache. The lock of a killed process is released automatically."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

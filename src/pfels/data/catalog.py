@@ -1,4 +1,4 @@
-"""What is known of every data set: shape, size, licence, sources, and the checksum of each file."""
+"""Every known data set: shape, size, licence, sources, and the checksum of each file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from pfels.errors import InputError, nearest
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set. `place` is its file or folder in the cache; `files` are what it must hold, with checksums.
+    """One data set. `place` is its file or folder in the cache; `files` are its files with their checksums.
 
-    A set without a place is never stored. One whose files carry no published checksums (`femnist`, which is
-    converted here) has its own list beside them.
+    A data set without a place is never stored. One without published checksums (`femnist`, which is converted
+    here) stores its own list of checksums.
     """
 
     name: str
@@ -117,7 +117,7 @@ CATALOG: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
 
 def find(name: str) -> Entry:
-    """The entry of that name."""
+    """The entry with this name."""
     if name not in CATALOG:
         raise InputError(f"{name}: no such data set{nearest(name, CATALOG)}")
     return CATALOG[name]

@@ -1,4 +1,4 @@
-"""Real data as tensors."""
+"""Load a data set by name, as tensors."""
 
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from pfels.data.formats import cifar10, idx, leaf, npz, packed
 from pfels.data.sources import SOURCES
 from pfels.errors import InputError
 
-# CIFAR-10's pixels are centred by round numbers that no data set enters: the usual means and deviations of its
-# channels (0.45 to 0.49, and 0.25) are statistics of the very images that the devices hold.
+# CIFAR-10's pixels are scaled by constants that do not depend on the data: the usual means and deviations of its
+# channels (0.45 to 0.49, and 0.25) are statistics of the private images on the devices.
 CIFAR_CENTRE, CIFAR_SPREAD = 0.5, 0.25
 
 
 def load(name: str, path: str | None = None) -> Dataset:
-    """The data set of that name: from `path` where one is given, else from the cache; "file" is the user's own .npz."""
+    """The named data set, from `path` if given, else from the cache; "file" is the user's own .npz."""
     if name == "digits":
         return _digits()
     if name == "file":
@@ -38,7 +38,7 @@ def load(name: str, path: str | None = None) -> Dataset:
 
 
 def _found(name: str) -> Path:
-    """Where the cache has the data set."""
+    """The place of the data set in the cache."""
     place = install.place(find(name))
     if place is None or not place.exists():
         source = "" if SOURCES[name] else " --from FILE"
@@ -47,7 +47,7 @@ def _found(name: str) -> Path:
 
 
 def _digits() -> Dataset:
-    """Scikit-learn's 1,797 digits of 8×8 pixels; one split for all seeds, so that they share a test set."""
+    """Scikit-learn's 1,797 digits of 8×8 pixels; the same split for all seeds, so that they share a test set."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -59,7 +59,7 @@ def _digits() -> Dataset:
 
 
 def _npz(path: Path) -> Dataset:
-    """A user's own arrays; as many classes as the labels name."""
+    """A user's own arrays; the number of classes is the maximum label plus 1."""
     arrays = npz.read(path)
     train = _examples(arrays["x_train"], arrays["y_train"])
     test = _examples(arrays["x_test"], arrays["y_test"])
@@ -72,7 +72,7 @@ def _fashion(folder: Path) -> Dataset:
     (x, y), (x_test, y_test) = ([idx.read(folder, name) for name in part] for part in (idx.TRAIN, idx.TEST))
     for images, labels in ((x, y), (x_test, y_test)):
         if images.shape != (len(labels), 28, 28) or labels.ndim != 1:
-            raise InputError(f"{folder}: {images.shape} images and {labels.shape} labels; must be 28×28, a label each")
+            raise InputError(f"{folder}: {images.shape} images and {labels.shape} labels; must be n×28×28 and n")
     return Dataset(_examples(x[:, None], y), _examples(x_test[:, None], y_test), classes=10)
 
 
@@ -85,7 +85,7 @@ def _cifar10(folder: Path) -> Dataset:
 
 
 def _femnist(folder: Path) -> Dataset:
-    """FEMNIST by writer, as LEAF has it: ink is dark on white, pixels in [0, 1]. There is no test set of its own."""
+    """FEMNIST by writer, as in LEAF: dark ink on white, pixels in [0, 1], no separate test set."""
     x, y, writers = packed.read(folder)
     return Dataset(_examples(x, y), None, classes=packed.CLASSES, writers=writers)
 

@@ -1,4 +1,4 @@
-"""data.examples"""
+"""Examples with labels, and data sets of them."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples of shape (features,) or (channels, height, width) with int64 labels from 0, as they are stored.
+    """Examples of shape (features,) or (channels, height, width), as stored, with int64 labels from 0.
 
-    Pixels stay bytes until they are asked for, a quarter of the memory: `take` gives float32, bytes
-    scaled to [0, 1] and then to (x − centre)/spread. The constants are fixed for a data set, the same on all devices.
+    Pixels are stored as bytes, a quarter of the memory. `take` returns float32: bytes are scaled to [0, 1], then all
+    values to (x − centre)/spread, with constants fixed per data set, the same on all devices.
     """
 
     x: Tensor
@@ -30,7 +30,7 @@ class Examples:
         return tuple(self.x.shape[1:])
 
     def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The examples and labels of these rows, in the rows' own shape."""
+        """The examples and labels with these indices, which may have any shape."""
         return self._floats(self.x[rows]), self.y[rows]
 
     def _floats(self, x: Tensor) -> Tensor:
@@ -40,9 +40,9 @@ class Examples:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Examples to train on and to test with; without `test`, every device keeps a share of its own for the test.
+    """Training and test examples; without `test`, every device holds out a share of its own for the test.
 
-    `writers` names who wrote each training example, where the data say so.
+    `writers` identifies the writer of each training example, if known.
     """
 
     train: Examples

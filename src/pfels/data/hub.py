@@ -1,4 +1,4 @@
-"""Rows of a data set on the Hugging Face hub, by its own client, which resumes what was cut off."""
+"""Rows of a data set on the Hugging Face hub, through its own client, which resumes interrupted downloads."""
 
 import importlib.util
 import os
@@ -18,19 +18,19 @@ TIMEOUT_S = 10
 
 
 def rows(repository: str, split: str, progress: Progress) -> Iterator[Mapping[str, Any]]:
-    """The rows of one split, in the hub's order; images are Pillow's."""
+    """The rows of one split, in the order of the hub; images are Pillow images."""
     if importlib.util.find_spec("datasets") is None:
         raise SourceError("the datasets package is not installed; pip install 'pfels[hub]'")
     if not _reachable():
-        os.environ["HF_HUB_OFFLINE"] = "1"  # its client then answers at once, from its own cache or with a refusal
+        os.environ["HF_HUB_OFFLINE"] = "1"  # its client then answers at once, from its own cache or with an error
     import datasets
 
     datasets.logging.set_verbosity_error()
     try:
         table = datasets.load_dataset(repository, split=split)
-    except Exception as error:  # whatever its client raises, the next source may do
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise SourceError(f"the hub gave no {repository}: {said[0][:REASON]}") from None
+    except Exception as error:  # on any error of the client, the next source is tried
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise SourceError(f"could not load {repository} from the hub: {reason[0][:REASON]}") from None
     total = len(table)
     for done, row in enumerate(table, start=1):
         yield row
@@ -44,7 +44,7 @@ def pixels(image: Any, mode: str) -> NDArray[np.uint8]:
 
 
 def _reachable() -> bool:
-    """Whether the hub answers at all: its client would try for half a minute before it says that it does not."""
+    """Whether the hub answers; its own client would take half a minute to give up."""
     try:
         request = urllib.request.Request(os.environ.get("HF_ENDPOINT", ENDPOINT), method="HEAD")
         urllib.request.urlopen(request, timeout=TIMEOUT_S).close()

@@ -1,4 +1,4 @@
-"""Getting a data set into the cache, and checking what is there."""
+"""Install a data set in the cache, and verify an installed one."""
 
 import shutil
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ from pfels.errors import InputError, RunError
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a data set in the cache stands: `there` at all, and what is wrong with which of its files."""
+    """The state of a data set in the cache: whether it is `there`, and the fault of each faulty file."""
 
     there: bool
     faults: Mapping[str, str]
 
     @property
     def good(self) -> bool:
-        """Whether it can be used."""
+        """Whether the data set is present and without faults."""
         return self.there and not self.faults
 
 
 @dataclass(frozen=True)
 class Installed:
-    """Where a data set is, and whence it came: the name of a source, `cache`, or none for what is never stored."""
+    """The path of a data set and its source: a name, `cache`, or None for a data set that is never stored."""
 
     path: Path | None
     source: str | None
@@ -39,12 +39,12 @@ def _quiet(what: str, done: int, total: int) -> None:
 
 
 def place(entry: Entry) -> Path | None:
-    """Where a data set lives in the cache, if it is of the kind that does."""
+    """The path of a data set in the cache; None for one that is never stored."""
     return None if entry.place is None else home() / entry.place
 
 
 def check(name: str, progress: Progress = _quiet) -> Verdict:
-    """Compare every byte of a data set in the cache with its checksums."""
+    """Verify the checksums of all files of a data set in the cache."""
     entry = find(name)
     target = place(entry)
     if target is None:
@@ -55,13 +55,13 @@ def check(name: str, progress: Progress = _quiet) -> Verdict:
 
 
 def get(name: str, *, given: Path | None = None, say: Say, progress: Progress = _quiet) -> Installed:
-    """Put a data set into the cache, from its sources in order or from what the user gives, whole or not at all."""
+    """Install a data set in the cache, from its sources in order or from a given path: completely or not at all."""
     entry = find(name)
     target = place(entry)
     if target is None:
         return Installed(None, None)
     if given is None and not SOURCES[name] and not check(name).good:
-        raise InputError(f"{name}: nothing to download it from; run: pfels data get {name} --from FILE")
+        raise InputError(f"{name}: no download source; run: pfels data get {name} --from FILE")
     if given is not None and not given.exists():
         raise InputError(f"--from {given}: no such file or directory")
     with workspace(name, say) as work:
@@ -69,7 +69,7 @@ def get(name: str, *, given: Path | None = None, say: Say, progress: Progress = 
         if verdict.good and given is None:
             return Installed(target, "cache")
         if verdict.faults:
-            say(f"{name}: {listed(verdict.faults)}; getting it again")
+            say(f"{name}: {listed(verdict.faults)}; installing it again")
         if given is None:
             source, made = _from_sources(entry, work, say, progress)
         else:
@@ -82,23 +82,23 @@ def _from_sources(entry: Entry, work: Workspace, say: Say, progress: Progress) -
     reasons: list[str] = []
     for source, fetch in SOURCES[entry.name].items():
         if reasons:
-            say(f"{entry.name}: not from {reasons[-1]}; trying {source}")
+            say(f"{entry.name}: {reasons[-1]}; trying {source}")
         try:
             made = fetch(work, progress)
             faults = _faults(entry, made, progress)
             if faults:
-                raise SourceError(f"what it gave is not the original: {listed(faults)}")
+                raise SourceError(f"its data differ from the original: {listed(faults)}")
             return source, made
         except SourceError as error:
             reasons.append(f"{source}: {error}")
-            shutil.rmtree(work.build)  # whatever it made so far
+            shutil.rmtree(work.build)  # its partial result
             work.build.mkdir()
-    cure = f"if you have it: pfels data get {entry.name} --from PATH"
-    raise RunError(f"{entry.name}: no source could give it ({'; '.join(reasons)}); {cure}")
+    cure = f"if you have a copy: pfels data get {entry.name} --from PATH"
+    raise RunError(f"{entry.name}: no source available ({'; '.join(reasons)}); {cure}")
 
 
 def _from_user(entry: Entry, given: Path, work: Workspace, progress: Progress) -> Path:
-    """The user's copy, taken over only if it is the real thing."""
+    """The user's copy, accepted only if its checksums are right."""
     made = work.build / "given"
     try:
         if entry.name == "femnist":
@@ -116,7 +116,7 @@ def _from_user(entry: Entry, given: Path, work: Workspace, progress: Progress) -
                     shutil.copyfile(path, made / file)
         else:
             kind = "a file" if given.is_dir() else "a directory"
-            raise InputError(f"--from {given}: must be {kind}; pfels data list says what {entry.name} is made from")
+            raise InputError(f"--from {given}: must be {kind}; see pfels data list for the sources of {entry.name}")
         faults = _faults(entry, made, progress)
     except SourceError as error:
         raise InputError(f"--from {given}: {error}") from None
@@ -126,7 +126,7 @@ def _from_user(entry: Entry, given: Path, work: Workspace, progress: Progress) -
 
 
 def _faults(entry: Entry, target: Path, progress: Progress) -> dict[str, str]:
-    """What is wrong with which file of a data set at `target`."""
+    """The fault of each faulty file of a data set at `target`."""
     files = entry.files
     if not files:
         try:
@@ -144,6 +144,6 @@ def _faults(entry: Entry, target: Path, progress: Progress) -> dict[str, str]:
 
 
 def listed(faults: Mapping[str, str]) -> str:
-    """Faults in one line that stays short."""
+    """The faults in one short line."""
     first = [f"{name} {fault}" for name, fault in faults.items()][:2]
     return ", ".join(first) + (f" and {len(faults) - 2} more" if len(faults) > 2 else "")

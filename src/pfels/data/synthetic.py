@@ -1,10 +1,10 @@
-"""Synthetic(α, β) of the federated learning benchmark, made device by device when it is asked for.
+"""Synthetic(α, β) of the federated learning benchmark, generated per device on request.
 
 Li et al., Federated optimization in heterogeneous networks (2020), section 5.1. Device k draws a labelling rule
 W ∼ N(uₖ, 1), b ∼ N(uₖ, 1) with uₖ ∼ N(0, α), and inputs x ∼ N(vₖ, Σ) of 60 numbers, Σⱼⱼ = j^−1.2, around a centre
-vₖ ∼ N(Bₖ, 1) with Bₖ ∼ N(0, β); its labels are argmax(Wᵀx + b). So α tells how far the rules differ, β how far the
-inputs do; both are standard deviations, as in the benchmark's own code. All of it follows from the device's
-address in the seed tree: a device that is never asked for costs nothing.
+vₖ ∼ N(Bₖ, 1) with Bₖ ∼ N(0, β); its labels are argmax(Wᵀx + b). So α is the spread of the rules and β that of the
+inputs; both are standard deviations, as in the benchmark's own code. Everything derives from the seed and the device
+id: a device that is never requested costs nothing.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 from pfels.arrays import Reals
 from pfels.data.examples import Examples
-from pfels.data.partition import Shard
+from pfels.data.partition import DeviceBatch
 from pfels.seeding import Purpose, generator
 
 FEATURES, CLASSES = 60, 10
 DEVIATIONS = np.arange(1, FEATURES + 1) ** -0.6  # √Σⱼⱼ
-FEWEST, MOST = 50, 2000  # the benchmark has no upper limit; without one, a device in a million would fill the memory
-TESTED, TESTS = 200, 50
+MINIMUM, MAXIMUM = 50, 2000  # examples per device; the benchmark has no maximum, but one device could fill the memory
+TESTED, TESTS = 200, 50  # maximum number of devices in the test set, and examples of each
 
-# A device's streams, by the round in their address: what it trains on, what it is tested with, and the common rule.
+# The random streams of a device, distinguished by the round of their address: training, test, and the common rule.
 _TRAIN, _TEST, _RULE = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class _Law:
-    """What a device draws its examples from."""
+    """The distribution of a device's examples."""
 
     weights: Reals
     bias: Reals
@@ -40,7 +40,7 @@ class _Law:
 
 @dataclass(frozen=True)
 class SyntheticFederation:
-    """Any number of devices. With `iid`, one rule and one centre for all, as in the benchmark's Synthetic-IID."""
+    """Any number of devices. With `iid`, all share one rule and one centre, as in the benchmark's Synthetic-IID."""
 
     seed: int
     devices: int
@@ -56,14 +56,14 @@ class SyntheticFederation:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return CLASSES
 
     @cached_property
     def test(self) -> Examples:
-        """Fresh examples of up to 200 of the devices, from each one's own law.
+        """New examples of up to 200 of the devices, from each device's own distribution.
 
-        Other devices would not do: their rules have nothing in common, so nothing can be learned about a stranger's.
+        They must be the same devices: rules are independent, so nothing can be learned about those of others.
         """
         count = min(self.devices, TESTED)
         who = [self.devices * i // count for i in range(count)]
@@ -71,21 +71,21 @@ class SyntheticFederation:
         x, y = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return Examples(torch.from_numpy(x), torch.from_numpy(y))
 
-    def examples(self, devices: Sequence[int]) -> Shard:
-        """The examples of these devices; padding repeats an example of the device itself and carries no weight."""
+    def examples(self, devices: Sequence[int]) -> DeviceBatch:
+        """The examples of these devices; padding repeats the device's own examples, with weight zero."""
         parts = [self._own(k) for k in devices]
         counts = np.array([len(y) for _, y in parts], dtype=np.int64)
         x = np.stack([part[np.resize(np.arange(len(part)), counts.max())] for part, _ in parts])
         y = np.stack([np.resize(part, counts.max()) for _, part in parts])
-        return Shard(torch.from_numpy(x), torch.from_numpy(y), counts)
+        return DeviceBatch(torch.from_numpy(x), torch.from_numpy(y), counts)
 
     def _own(self, device: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         law, stream = self._law(device)
-        size = min(int(stream.lognormal(4.0, 2.0)) + FEWEST, MOST) if self.per_device is None else self.per_device
+        size = min(int(stream.lognormal(4.0, 2.0)) + MINIMUM, MAXIMUM) if self.per_device is None else self.per_device
         return _draw(law, stream, size)
 
     def _law(self, device: int) -> tuple[_Law, np.random.Generator]:
-        """A device's law, and its stream from there on."""
+        """A device's distribution, and its random stream after drawing it."""
         stream = self._stream(_TRAIN, device)
         if self.iid:
             rule = self._stream(_RULE, 0)

@@ -15,10 +15,11 @@ from safetensors import SafetensorError, safe_open
 
 from pfels.config.load import differing_keys, load_config
 from pfels.config.tree import Config
+from pfels.documents.run import Environment, RoundRecord, Summary, Timing
+from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
-from pfels.experiment import log as experiment_log
+from pfels.experiment import log
 from pfels.experiment.log import LogMark
-from pfels.experiment.schema import StoredEnvironment, StoredSummary, StoredTiming, checked
 from pfels.runtime.files import PARTIAL, read_json, to_json, write_atomically
 from pfels.runtime.lazy_torch import Tensor
 
@@ -50,14 +51,12 @@ class RunDirectory:
         self.path, self.config, self.log = path, config, path / "rounds.jsonl"
 
     @property
-    def summary(self) -> dict[str, Any] | None:
+    def summary(self) -> Summary | None:
         """The summary of a finished run."""
         content = read_json(self.path / "summary.json")
-        if content is not None:
-            checked(StoredSummary, content, f"{self.path / 'summary.json'}")
-        return content
+        return None if content is None else validated(Summary, content, f"{self.path / 'summary.json'}")
 
-    def finished(self) -> tuple[dict[str, Any], Checkpoint] | None:
+    def finished(self) -> tuple[Summary, Checkpoint] | None:
         """The summary and the last checkpoint of a finished run, both verified, or None where it is not finished."""
         summary = self.summary
         if summary is None:
@@ -71,10 +70,10 @@ class RunDirectory:
     def engine(self) -> str | None:
         """The engine that the run was begun with, if it was begun: the rest of it keeps to that one."""
         path = self.path / "environment.json"
-        return checked(StoredEnvironment, read_json(path) or {}, f"{path}").engine
+        return validated(Environment, read_json(path) or {}, f"{path}").get("engine")
 
     @contextmanager
-    def opened(self, *, resume: bool, environment: Mapping[str, Any]) -> Iterator[Checkpoint | None]:
+    def opened(self, *, resume: bool, environment: Environment) -> Iterator[Checkpoint | None]:
         """Claim the directory for a new run, or for the rest of an unfinished one, and give its checkpoint if any.
 
         Nothing is written before the directory is known to be fit for it.
@@ -103,18 +102,18 @@ class RunDirectory:
                 if not started:
                     write_atomically(self.path / "config.toml", self.config.to_toml().encode())
                 write_atomically(self.path / "environment.json", to_json(environment))
-                with open(self.log, "ab") as log:  # without what a kill left behind the checkpoint
-                    log.truncate(checkpoint.mark.size if checkpoint else 0)
+                with open(self.log, "ab") as file:  # without what a kill left behind the checkpoint
+                    file.truncate(checkpoint.mark.size if checkpoint else 0)
                 for leftover in self.path.glob(PARTIAL):
                     leftover.unlink()
             yield checkpoint
         finally:
             os.close(lock)
 
-    def append(self, record: Mapping[str, Any], mark: LogMark) -> LogMark:
+    def append(self, record: RoundRecord, mark: LogMark) -> LogMark:
         """Add one round's record behind `mark`, cutting off whatever an interrupted process left there."""
         with _writing(self.path):
-            return experiment_log.append(self.log, record, mark)
+            return log.append(self.log, record, mark)
 
     def save(self, checkpoint: Checkpoint, *, seconds: float) -> None:
         """Replace the checkpoint by a newer one. The time taken is kept apart, since it is never the same twice."""
@@ -133,12 +132,12 @@ class RunDirectory:
 
         blob = save(dict(checkpoint.tensors), metadata)
         with _writing(self.path):
-            with open(self.log, "rb") as log:
-                os.fsync(log.fileno())
+            with open(self.log, "rb") as file:
+                os.fsync(file.fileno())
             write_atomically(self.path / "checkpoint.safetensors", blob)
             write_atomically(self.path / "timing.json", to_json({"seconds": seconds}))
 
-    def finish(self, summary: Mapping[str, Any]) -> None:
+    def finish(self, summary: Summary) -> None:
         """Write the summary, which says that the run is finished."""
         with _writing(self.path):
             write_atomically(self.path / "summary.json", to_json(summary))
@@ -147,12 +146,12 @@ class RunDirectory:
     def seconds(self) -> float:
         """How long the run has taken so far, over all the processes that worked on it."""
         path = self.path / "timing.json"
-        return checked(StoredTiming, read_json(path) or {}, f"{path}").seconds
+        return validated(Timing, read_json(path) or {"seconds": 0.0}, f"{path}")["seconds"]
 
-    def records(self, mark: LogMark) -> list[dict[str, Any]]:
+    def records(self, mark: LogMark) -> list[RoundRecord]:
         """The records of all rounds up to the mark."""
         with _reading(self.log):
-            return experiment_log.records(self.log, mark)
+            return log.records(self.log, mark)
 
     def checkpoint(self) -> Checkpoint | None:
         """The latest checkpoint, verified, or None where there is none yet."""
@@ -177,7 +176,7 @@ class RunDirectory:
         if about["config"] != self.config.digest():
             raise InputError(f"{path}: belongs to another config; give {self.path} back the config.toml it began with")
         with _reading(self.log):
-            mark = experiment_log.marked(self.log, about["log_size"])
+            mark = log.marked(self.log, about["log_size"])
         if mark.sha256.hexdigest() != about["log_sha256"]:
             raise InputError(f"{self.log}: truncated or altered; it no longer fits the checkpoint")
         return Checkpoint(about["round"], tensors, about["totals"], mark)
@@ -223,7 +222,8 @@ def _writing(path: Path, *, wrong_input: bool = False) -> Iterator[None]:
         if wrong_input:
             raise InputError(f"{path}: cannot be written ({reason}); choose a writable --out") from None
         raise RunError(
-            f"{path}: cannot be written ({reason}); the last checkpoint is intact: mend it and --resume"
+            f"{path}: cannot be written ({reason}); the last checkpoint is intact: fix the cause, then run again "
+            "with --resume"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a run has used up: energy, spectrum, airtime and privacy; a record for each round, totals for the run."""
+"""What a run has used: energy, spectrum, airtime and privacy; one record per round, totals for the run."""
 
 import math
 from collections import Counter
@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from pfels.documents.privacy import ClaimedFigure, ExplainedFigure, Figure, RoundPrivacy, RunPrivacy
+from pfels.documents.run import LinkTotals, RoundRecord
 from pfels.privacy.accountant import ServerLedger, outsider_loss
 from pfels.privacy.figures import claimed_figure, exact_figure
 from pfels.runtime.lazy_torch import Tensor, torch
-from pfels.schemes.plan import Link, Tally
-from pfels.schemes.system import System
+from pfels.schemes.plan import RoundPlan, RoundResult
+from pfels.schemes.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -37,60 +39,67 @@ class Ledger:
         """The ledger before the first round."""
         return cls(ServerLedger.empty(devices=devices), {})
 
-    def after(self, link: Link, tally: Tally, *, slots: int) -> Self:
+    def after(self, plan: RoundPlan, result: RoundResult, *, slots: int) -> Self:
         """The ledger after one more round; this one stays as it is."""
         multipliers = Counter(self.noise_multipliers)
         # A round in which nobody happened to send is a release all the same: its noise says that nobody did.
-        if link.event.participants or link.event.noise_multiplier > 0:
-            multipliers[link.event.noise_multiplier] += 1
+        if plan.event.participants or plan.event.noise_multiplier > 0:
+            multipliers[plan.event.noise_multiplier] += 1
+        air = plan.air
         return replace(
             self,
-            server=self.server.after(link.event),
+            server=self.server.after(plan.event),
             noise_multipliers=multipliers,
-            energy=None if link.air is None else (self.energy or 0.0) + math.fsum(tally.energies),
-            energy_bound=None if link.air is None else (self.energy_bound or 0.0) + math.fsum(link.air.energy_bounds),
-            subcarriers=self.subcarriers + link.subcarriers,
+            energy=None if result.energy is None else (self.energy or 0.0) + result.energy,
+            energy_bound=None if air is None else (self.energy_bound or 0.0) + math.fsum(air.energy_bounds),
+            subcarriers=self.subcarriers + plan.subcarriers,
             slots=self.slots + slots,
-            silent=self.silent + tally.silent + len(link.cohort) - len(link.sending),
-            privacy_limited_rounds=self.privacy_limited_rounds + (link.air is not None and link.air.limit == "privacy"),
-            cohort_dependent=self.cohort_dependent or link.event.cohort_dependent,
-            claimed_epsilon=link.claimed_epsilon,
+            silent=self.silent + _silent(plan, result),
+            privacy_limited_rounds=self.privacy_limited_rounds + (air is not None and air.limit == "privacy"),
+            cohort_dependent=self.cohort_dependent or plan.event.cohort_dependent,
+            claimed_epsilon=plan.claimed_epsilon,
         )
 
-    def record(self, t: int, link: Link, tally: Tally, *, system: System) -> dict[str, Any]:
-        """Round t as a line of `rounds.jsonl`; this ledger is the one after the round.
+    def record(self, plan: RoundPlan, result: RoundResult, setting: Setting) -> RoundRecord:
+        """A round as a line of `rounds.jsonl`; this ledger is the one after the round.
 
-        `privacy.server` is the worst device's loss up to and with this round. An outsider's loss is composed over
+        `privacy.server` is the worst device's loss up to and including this round. An outsider's loss is composed over
         the whole run and stands in its summary.
         """
-        air, cohort = link.air, link.cohort.tolist()
+        air, cohort, silent = plan.air, plan.cohort.tolist(), _silent(plan, result)
         beta = air.beta if air is not None and math.isfinite(air.beta) else None
-        silent = tally.silent + len(cohort) - len(link.sending)
-        spent = dict(zip(link.sending.tolist(), tally.energies, strict=False))  # nothing on ideal links
-        figures = _round_figures(
-            link.event.noise_multiplier, link.claimed_epsilon, system, cohort_dependent=link.event.cohort_dependent
-        ) | {"server": self.server.worst(delta=system.delta).as_dict()}
-        return {
-            "round": t,
+        z, dependent = plan.event.noise_multiplier, plan.event.cohort_dependent
+        claimed, exact = _round_figures(z, plan.claimed_epsilon, setting, cohort_dependent=dependent)
+        privacy: RoundPrivacy = {
+            "claimed": claimed and _short(claimed),
+            "exact_per_round": exact and _short(exact),
+            "server": _short(self.server.worst(delta=setting.delta).as_dict()),
+        }
+        record: RoundRecord = {
+            "round": plan.round,
             "cohort": cohort,
             "participants": len(cohort) - silent,
             "silent": silent,
             "beta": beta,
             "limit": None if beta is None or air is None else air.limit,
-            "noise_multiplier": link.event.noise_multiplier if cohort or beta else None,
-            "energy": math.fsum(tally.energies) if air is not None else None,
+            "noise_multiplier": z if cohort or beta else None,
+            "energy": result.energy,
             "energy_bound": math.fsum(air.energy_bounds) if air is not None else None,
-            "device_energy": [spent.get(device, 0.0) for device in cohort] if air is not None else None,
-            "subcarriers": link.subcarriers,
-            "train_loss": tally.mean_loss,
+            "device_energy": _device_energy(plan, result),
+            "subcarriers": plan.subcarriers,
+            "train_loss": result.train_loss,
             "test_accuracy": None,
             "test_loss": None,
-            "privacy": {key: _short(figure) for key, figure in figures.items()},
-            **tally.notes,
+            "privacy": privacy,
         }
+        if result.replies is not None:
+            record["replies"] = result.replies
+        if result.lost:
+            record["lost"] = True
+        return record
 
-    def summary(self, system: System, *, slot_s: float) -> dict[str, Any]:
-        """The totals of a finished run, with every privacy figure."""
+    def summary(self, setting: Setting, *, slot_s: float) -> LinkTotals:
+        """The totals of a run that ends here."""
         return {
             "energy": self.energy,
             "energy_bound": self.energy_bound,
@@ -98,25 +107,25 @@ class Ledger:
             "airtime_s": self.slots * slot_s,
             "silent": self.silent,
             "privacy_limited_rounds": self.privacy_limited_rounds,
-            "privacy": self.privacy(system),
+            "privacy": self.privacy(setting),
         }
 
-    def privacy(self, system: System) -> dict[str, Any]:
+    def privacy(self, setting: Setting) -> RunPrivacy:
         """Every privacy figure of a run that ends here; those of a single round are of the round with least noise."""
         least = min(self.noise_multipliers, default=0.0)
-        figures = _round_figures(least, self.claimed_epsilon, system, cohort_dependent=self.cohort_dependent)
-        claimed = figures["claimed"]
-        server = self.server.worst(delta=system.delta).as_dict()
+        claimed, exact = _round_figures(least, self.claimed_epsilon, setting, cohort_dependent=self.cohort_dependent)
+        worst, distribution = self.server.worst(delta=setting.delta), self.server.distribution(delta=setting.delta)
         outsider = outsider_loss(
-            self.noise_multipliers, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
-            delta=system.delta, cohort_dependent=self.cohort_dependent,
+            self.noise_multipliers, devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling,
+            delta=setting.delta, cohort_dependent=self.cohort_dependent,
         )  # fmt: skip
         return {
             "noise_multiplier_min": least,
             "claimed_epsilon": claimed and claimed["epsilon"],
             "claimed_valid": claimed and claimed["valid"],
-            **figures,
-            "server": server | {"distribution": self.server.distribution(delta=system.delta)},
+            "claimed": claimed,
+            "exact_per_round": exact,
+            "server": {**worst.as_dict(), "distribution": distribution},
             "outsider": outsider.as_dict(),
         }
 
@@ -131,7 +140,7 @@ class Ledger:
             "noise_multiplier_rounds": torch.tensor([self.noise_multipliers[v] for v in values], dtype=torch.int64),
         }
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> dict[str, float | int | bool | None]:
         """The plain numbers of the ledger, for a checkpoint."""
         arrays = ("server", "noise_multipliers")
         return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in arrays}
@@ -149,20 +158,43 @@ class Ledger:
         return cls(server, dict(zip(values, counts, strict=True)), **totals)
 
 
-def _round_figures(z: float, epsilon: float | None, system: System, *, cohort_dependent: bool) -> dict[str, Any]:
+def _silent(plan: RoundPlan, result: RoundResult) -> int:
+    """How many of the cohort were not heard."""
+    return result.unheard + len(plan.cohort) - len(plan.sending)
+
+
+def _device_energy(plan: RoundPlan, result: RoundResult) -> list[float] | None:
+    """The energy of each member of the cohort, in order."""
+    if result.device_energy is None:
+        return None
+    spent = dict(zip(plan.sending.tolist(), result.device_energy, strict=True))
+    return [spent.get(device, 0.0) for device in plan.cohort.tolist()]
+
+
+def _round_figures(
+    z: float, epsilon: float | None, setting: Setting, *, cohort_dependent: bool
+) -> tuple[ClaimedFigure | None, ExplainedFigure | None]:
     """The paper's claim for a round, if the scheme makes one, and what its own argument gives without approximation."""
     claimed = exact = None
     if epsilon is not None:
-        claimed = claimed_figure(z, epsilon, delta=system.delta, devices=system.devices, cohort=system.cohort_size)
+        claimed = claimed_figure(z, epsilon, delta=setting.delta, devices=setting.devices, cohort=setting.cohort_size)
     if z > 0:
         exact = exact_figure(
-            z, delta=system.delta, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
+            z, delta=setting.delta, devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling,
             cohort_dependent=cohort_dependent,
         )  # fmt: skip
-    return {"claimed": claimed, "exact_per_round": exact}
+    return claimed, exact
 
 
-def _short(figure: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _short(figure: Figure) -> Figure:
     """A figure without its sentences, for a line of the log."""
-    keys = ("epsilon", "delta", "adversary", "neighbours", "valid", "participations")
-    return None if figure is None else {key: figure[key] for key in keys if key in figure}
+    short: Figure = {
+        "epsilon": figure["epsilon"],
+        "delta": figure["delta"],
+        "adversary": figure["adversary"],
+        "neighbours": figure["neighbours"],
+        "valid": figure["valid"],
+    }
+    if "participations" in figure:
+        short["participations"] = figure["participations"]
+    return short

@@ -1,53 +1,17 @@
-"""From a config to the system of its link, which needs no data, no network and no PyTorch."""
+"""From a config to the setting and draws of its link, which need no data, no network and no PyTorch."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pfels.config.tree import Config
 from pfels.data.catalog import find
 from pfels.privacy.calibration import Budget
-from pfels.privacy.events import Adversary, Sampling
-from pfels.runtime.distributed import Ranks
-from pfels.runtime.lazy_torch import Tensor
-from pfels.schemes.registry import POISSON_ONLY
-from pfels.schemes.system import System
+from pfels.privacy.events import Sampling
+from pfels.schemes.draws import Draws
+from pfels.schemes.registry import load_scheme, scheme_entry
+from pfels.schemes.scheme import Scheme
+from pfels.schemes.setting import Setting
 from pfels.training import architectures
 from pfels.uplink.channel import GainLaw, SnrLaw
-
-if TYPE_CHECKING:
-    from pfels.training.local import LocalTraining
-
-
-def link_system(
-    config: Config,
-    *,
-    dimension: int,
-    training: "LocalTraining | None" = None,
-    start: Tensor | None = None,
-    ranks: Ranks | None = None,
-) -> System:
-    """The system of a config; without `training`, the link alone, for which d is all one needs to know of the model."""
-    channel = config.channel
-    return System(
-        seed=config.seed,
-        devices=config.data.devices,
-        cohort_size=config.cohort.size,
-        sampling=Sampling("poisson" if config.scheme in POISSON_ONLY else config.cohort.sampling),
-        dimension=dimension,
-        ratio=config.compression.ratio,
-        bound=config.training.update_bound,
-        epsilon=config.privacy.epsilon,
-        delta=config.delta,
-        noise_std=channel.noise_std,
-        gain_law=GainLaw(channel.gain_mean, channel.gain_min, channel.gain_max),
-        silent_below=channel.silent_below,
-        snr_law=SnrLaw(channel.snr_min_db, channel.snr_max_db, channel.snr_scale),
-        budget=Budget(config.privacy.total_epsilon, Adversary(config.privacy.adversary), config.rounds),
-        mask=config.compression.kind,
-        error_feedback=config.compression.error_feedback,
-        start=start,
-        training=training,
-        ranks=Ranks() if ranks is None else ranks,
-    )
 
 
 class Example(NamedTuple):
@@ -55,6 +19,18 @@ class Example(NamedTuple):
 
     shape: tuple[int, ...]
     classes: int
+
+
+class Link(NamedTuple):
+    """The part of an experiment that needs no data: the scheme, and the draws that it plans its rounds with."""
+
+    scheme: Scheme
+    draws: Draws
+
+    @property
+    def setting(self) -> Setting:
+        """The constants of the problem."""
+        return self.draws.setting
 
 
 def example(config: Config) -> Example:
@@ -73,3 +49,37 @@ def dimension(config: Config) -> int:
     shape, classes = example(config)
     network = architectures.layers(config.model.name, shape=shape, classes=classes, hidden=config.model.hidden)
     return architectures.dimension(network)
+
+
+def setting_of(config: Config, *, dimension: int) -> Setting:
+    """The constants that a config gives its scheme; d is all that it needs to know of the model."""
+    channel, sampling = config.channel, scheme_entry(config.scheme).sampling
+    return Setting(
+        devices=config.data.devices,
+        cohort_size=config.cohort.size,
+        sampling=Sampling(config.cohort.sampling) if sampling is None else sampling,
+        rounds=config.rounds,
+        dimension=dimension,
+        ratio=config.compression.ratio,
+        bound=config.training.update_bound,
+        epsilon=config.privacy.epsilon,
+        delta=config.delta,
+        budget=Budget(config.privacy.total_epsilon, config.privacy.adversary),
+        noise_std=channel.noise_std,
+        gain_law=GainLaw(channel.gain_mean, channel.gain_min, channel.gain_max),
+        snr_law=SnrLaw(channel.snr_min_db, channel.snr_max_db, channel.snr_scale),
+        silent_below=channel.silent_below,
+        mask=config.compression.kind,
+        error_feedback=config.compression.error_feedback,
+        own=config.own,
+    )
+
+
+def link_of(config: Config, *, dimension: int | None = None) -> Link:
+    """The link of a config: its scheme and its draws, without training. d is worked out where it is not given."""
+    d = _dimension(config) if dimension is None else dimension
+    setting = setting_of(config, dimension=d)
+    return Link(load_scheme(config.scheme, setting), Draws(setting, config.seed))
+
+
+_dimension = dimension

@@ -1,11 +1,12 @@
-"""`rounds.jsonl`: a line a round. Nobody holds the whole of it in memory who does not ask for all its records."""
+"""`rounds.jsonl`: one line per round, read and written line by line."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from pfels.documents.run import RoundRecord
 
 BLOCK = 2**20
 
@@ -18,7 +19,7 @@ class LogMark:
     sha256: "hashlib._Hash" = field(default_factory=hashlib.sha256)
 
 
-def append(path: Path, record: Mapping[str, Any], mark: LogMark) -> LogMark:
+def append(path: Path, record: RoundRecord, mark: LogMark) -> LogMark:
     """Add one round's record behind `mark`, cutting off whatever an interrupted process left there."""
     line = json.dumps(record, allow_nan=False).encode() + b"\n"
     with open(path, "r+b") as log:
@@ -48,9 +49,10 @@ def lines(path: Path) -> Iterator[bytes]:
                 yield line
 
 
-def records(path: Path, mark: LogMark) -> list[dict[str, Any]]:
+def records(path: Path, mark: LogMark) -> list[RoundRecord]:
     """The records up to the mark."""
-    found, size = [], 0
+    found: list[RoundRecord] = []
+    size = 0
     for line in lines(path):
         if size >= mark.size:
             break

@@ -1,41 +1,44 @@
-"""Stored runs as a reader meets them: finished, unfinished or damaged. Nothing here writes."""
+"""Stored runs, read and checked: finished, unfinished or damaged. Nothing here writes."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from pfels.arrays import Reals
 from pfels.config.load import load_config
 from pfels.config.tree import Config
+from pfels.documents.privacy import RoundPrivacy
+from pfels.documents.run import Environment, RoundRecord, Summary
+from pfels.documents.validate import validated
 from pfels.errors import InputError
 from pfels.experiment import log
 from pfels.experiment.directory import RunDirectory
-from pfels.experiment.schema import StoredRound, StoredSummary, checked
-from pfels.runtime.files import read_json, show
+from pfels.runtime.files import printable, read_json
 
 MARKS = ("config.toml", "rounds.jsonl", "summary.json", "checkpoint.safetensors")
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run: its config, what each round left in `columns` (NaN where it left nothing), and its summary if finished.
+    """One run: its config, its figures per round, and its summary if it is finished.
 
-    `columns` holds train_loss, test_accuracy, test_loss, beta, noise_multiplier, energy, subcarriers, and the worst
-    device's ε so far as server_epsilon. `limits` names what set β, round by round. `device_energy` is by device id.
+    `columns` has one value per round, NaN where there is none, of train_loss, test_accuracy, test_loss, beta,
+    noise_multiplier, energy, subcarriers, and the worst device's ε so far as server_epsilon. `limits` names what set β
+    in each round. `device_energy` is by device id. `last` is the privacy up to the last round.
     """
 
     path: Path
     config: Config
-    environment: Mapping[str, Any]
-    summary: Mapping[str, Any] | None
+    environment: Environment
+    summary: Summary | None
     columns: Mapping[str, Reals]
     limits: tuple[str | None, ...]
     device_energy: Mapping[int, float] | None
-    last: Mapping[str, Any] | None
+    last: RoundPrivacy | None
 
     @property
     def rounds(self) -> int:
@@ -44,33 +47,33 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """The path as text that any file can hold, whatever bytes it is made of."""
-        return show(self.path)
+        """The path as valid Unicode."""
+        return printable(self.path)
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A directory that should hold a run and does not hold a whole one, with the reason."""
+    """A directory with a run that cannot be read, and the reason."""
 
     path: Path
     reason: str
 
     @property
     def name(self) -> str:
-        """The path as text that any file can hold, whatever bytes it is made of."""
-        return show(self.path)
+        """The path as valid Unicode."""
+        return printable(self.path)
 
 
-COLUMNS = ("train_loss", "test_accuracy", "test_loss", "beta", "noise_multiplier", "energy", "subcarriers")
+COLUMNS: Final = ("train_loss", "test_accuracy", "test_loss", "beta", "noise_multiplier", "energy", "subcarriers")
 
 
 def find(paths: Iterable[Path]) -> tuple[list[StoredRun], list[Damaged]]:
-    """Every run in these directories and below them, in the order of their paths, and every damaged one."""
+    """Every run in these directories and below them, in the order of their paths, and the damaged ones."""
     runs: dict[Path, StoredRun] = {}
     damaged: dict[Path, Damaged] = {}
     for top in paths:
         if not top.is_dir():
-            raise InputError(f"{show(top)}: no such directory; give a run directory or a folder of them")
+            raise InputError(f"{printable(top)}: no such directory; give a run directory or a folder of them")
         found = list(_candidates(top))
         if not found:
             damaged[top.resolve()] = Damaged(top, "holds no run")
@@ -85,7 +88,8 @@ def find(paths: Iterable[Path]) -> tuple[list[StoredRun], list[Damaged]]:
 def read(path: Path) -> StoredRun:
     """The run in a directory, or an InputError that says what is wrong with it."""
     config = _config(path)
-    environment, summary = _object(path / "environment.json"), _summary(path, config)
+    environment = validated(Environment, _object(path / "environment.json") or {}, "environment.json")
+    summary = _summary(path, config)
     _verify_checkpoint(path, config)
     columns: dict[str, list[float | None]] = {name: [] for name in (*COLUMNS, "server_epsilon")}
     limits: list[str | None] = []
@@ -93,20 +97,20 @@ def read(path: Path) -> StoredRun:
     last, on_air = None, False
     for last in _rounds(path, finished=summary is not None):
         for name in COLUMNS:
-            columns[name].append(getattr(last, name))
-        columns["server_epsilon"].append(last.privacy.server.epsilon)
-        limits.append(last.limit)
-        if last.device_energy is not None:
+            columns[name].append(last[name])
+        columns["server_epsilon"].append(last["privacy"]["server"]["epsilon"])
+        limits.append(last["limit"])
+        if last["device_energy"] is not None:
             on_air = True
-            for device, energy in zip(last.cohort, last.device_energy, strict=True):
+            for device, energy in zip(last["cohort"], last["device_energy"], strict=True):
                 energies[device] = energies.get(device, 0.0) + energy
     expected = config.rounds
     if len(limits) > expected or (summary is not None and len(limits) < expected):
         raise InputError(f"rounds.jsonl: holds {len(limits)} rounds of a run of {expected}")
     return StoredRun(
-        path, config, environment or {}, summary,
+        path, config, environment, summary,
         {name: np.array(values, np.float64) for name, values in columns.items()}, tuple(limits),
-        energies if on_air else None, last.privacy.model_dump(mode="json") if last else None,
+        energies if on_air else None, last["privacy"] if last else None,
     )  # fmt: skip
 
 
@@ -136,19 +140,19 @@ def _object(path: Path) -> dict[str, Any] | None:
         raise InputError(f"{path.name}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
-def _summary(path: Path, config: Config) -> dict[str, Any] | None:
+def _summary(path: Path, config: Config) -> Summary | None:
     content = _object(path / "summary.json")
     if content is None:
         return None
-    summary = checked(StoredSummary, content, "summary.json").model_dump(mode="json")
-    for key in ("scheme", "seed", "rounds"):
-        if summary[key] != getattr(config, key):
-            raise InputError(f"summary.json: {key} = {summary[key]}, but config.toml has {getattr(config, key)}")
+    summary = validated(Summary, content, "summary.json")
+    for key, found in (("scheme", summary["scheme"]), ("seed", summary["seed"]), ("rounds", summary["rounds"])):
+        if found != getattr(config, key):
+            raise InputError(f"summary.json: {key} = {found}, but config.toml has {getattr(config, key)}")
     return summary
 
 
 def _verify_checkpoint(path: Path, config: Config) -> None:
-    """Refuse a run whose checkpoint is damaged, or whose log no longer fits it; one without a checkpoint may pass."""
+    """Refuse a run whose checkpoint is damaged, or whose log no longer fits it; a run without one is accepted."""
     try:
         RunDirectory(path, config).checkpoint()
     except InputError as error:
@@ -157,14 +161,14 @@ def _verify_checkpoint(path: Path, config: Config) -> None:
         raise InputError(f"checkpoint.safetensors: lacks {error}") from None
 
 
-def _rounds(path: Path, *, finished: bool) -> Iterator[StoredRound]:
-    """What each round left, one after the other."""
+def _rounds(path: Path, *, finished: bool) -> Iterator[RoundRecord]:
+    """The records of the log, one after the other."""
     try:
         for t, line in enumerate(log.lines(path / "rounds.jsonl")):
-            record = checked(StoredRound, line, f"rounds.jsonl, line {t + 1}")
-            if record.round != t:
-                raise InputError(f"rounds.jsonl, line {t + 1}: is round {record.round}, must be round {t}")
-            if record.device_energy is not None and len(record.device_energy) != len(record.cohort):
+            record = validated(RoundRecord, line, f"rounds.jsonl, line {t + 1}")
+            if record["round"] != t:
+                raise InputError(f"rounds.jsonl, line {t + 1}: is round {record['round']}, must be round {t}")
+            if record["device_energy"] is not None and len(record["device_energy"]) != len(record["cohort"]):
                 raise InputError(f"rounds.jsonl, line {t + 1}: device_energy does not fit the cohort")
             yield record
     except FileNotFoundError:

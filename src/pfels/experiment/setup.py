@@ -1,4 +1,4 @@
-"""From a config to the parts of an experiment: data on devices, a network, and the system the scheme runs on."""
+"""From a config to the parts of an experiment: data on devices, a network, the scheme and its draws."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,14 @@ from pfels.data import datasets, partition
 from pfels.data.partition import Federation
 from pfels.data.synthetic import SyntheticFederation
 from pfels.errors import InputError
-from pfels.experiment.link import link_system
+from pfels.experiment.link import setting_of
 from pfels.runtime.distributed import Ranks
-from pfels.runtime.threads import Crew
+from pfels.runtime.threads import OrderedPool
+from pfels.schemes.draws import Draws
 from pfels.schemes.registry import load_scheme
+from pfels.schemes.release import require_public_release
 from pfels.schemes.scheme import Scheme
-from pfels.schemes.system import System
+from pfels.schemes.setting import Setting
 from pfels.seeding import Purpose, generator
 from pfels.training import networks
 from pfels.training.local import LocalTraining, resolve
@@ -23,14 +25,21 @@ from pfels.training.networks import Network
 
 @dataclass(frozen=True)
 class Experiment:
-    """A config made real: data on devices, a network and how it is trained, and the system that the scheme runs on."""
+    """A config made real: data on devices, a network and how it is trained, the scheme, its draws, and the ranks that
+    share the run."""
 
     config: Config
     federation: Federation
     network: Network
     training: LocalTraining
-    system: System
     scheme: Scheme
+    draws: Draws
+    ranks: Ranks
+
+    @property
+    def setting(self) -> Setting:
+        """The constants of the problem."""
+        return self.draws.setting
 
 
 def build(
@@ -44,7 +53,7 @@ def build(
     """Everything a run needs, built from its config; wrong data are found here, before anything is written.
 
     `engine` is the one that a run was begun with, if it was; otherwise the config says which. `ranks` are the
-    processes that share the run. `federation` stands in for the one of the config, where a machine has its own data.
+    processes that share the run. `federation` replaces the config's, where a machine has data of its own.
     """
     if config.run.device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
@@ -56,13 +65,16 @@ def build(
         network, federation, learning_rate=training.learning_rate, epochs=training.local_epochs,
         batch_size=training.batch_size, momentum=training.momentum,
         engine=engine or resolve(config.run.engine, network),
-        crew=Crew(config.run.workers or workers or ranks.cores),
+        pool=OrderedPool(config.run.workers or workers or ranks.cores),
     )  # fmt: skip
     start = network.initial(generator(config.seed, Purpose.MODEL))
-    system = link_system(config, dimension=network.dimension, training=local, start=start, ranks=ranks)
-    scheme = load_scheme(config.scheme)
-    scheme.prepare(system, 0)  # what the scheme itself refuses, such as a δ too large for its claim, shows here
-    return Experiment(config, federation, network, local, system, scheme)
+    setting = setting_of(config, dimension=network.dimension)
+    draws = Draws(setting, config.seed, device=ranks.device, start=start)
+    scheme = load_scheme(config.scheme, setting)
+    require_public_release(
+        scheme, draws, start
+    )  # what the scheme itself refuses, such as a δ too large, shows here too
+    return Experiment(config, federation, network, local, scheme, draws, ranks)
 
 
 def federate(config: Config) -> Federation:

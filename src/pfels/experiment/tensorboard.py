@@ -1,34 +1,36 @@
-"""A run's rounds as TensorBoard scalars, for those who watch many runs there."""
+"""A run's rounds as TensorBoard scalars."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Final
 
+from pfels.documents.run import RoundRecord
 from pfels.errors import InputError
 
-SCALARS = ("train_loss", "test_accuracy", "test_loss", "beta", "noise_multiplier", "energy")
+SCALARS: Final = ("train_loss", "test_accuracy", "test_loss", "beta", "noise_multiplier", "energy")
 
 
 @contextmanager
-def scalars(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A progress callback for `run` that writes each round's figures to `path`; a step is a number of rounds done.
+def scalars(path: Path) -> Iterator[Callable[[RoundRecord], None]]:
+    """A progress callback for `run` that writes each round's figures to `path`; a step is the number of rounds done.
 
-    Nothing is written before the first round. A resumed run goes back to its checkpoint, so its first round tells
-    TensorBoard to forget the steps that an earlier process wrote from there on.
+    Nothing is written before the first round. A resumed run starts from its checkpoint, so its first round makes
+    TensorBoard drop the steps that an earlier process wrote after that checkpoint.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("--tensorboard: TensorBoard is not installed; pip install pfels[tensorboard]") from None
-    writer: Any = None
+    writer: SummaryWriter | None = None
 
-    def write(record: Mapping[str, Any]) -> None:
+    def write(record: RoundRecord) -> None:
         nonlocal writer
         step = record["round"] + 1
         if writer is None:
             writer = SummaryWriter(str(path), purge_step=step)
-        figures = {name: record[name] for name in SCALARS} | {"server_epsilon": record["privacy"]["server"]["epsilon"]}
+        figures: dict[str, float | None] = {name: record[name] for name in SCALARS}
+        figures["server_epsilon"] = record["privacy"]["server"]["epsilon"]
         for name, value in figures.items():
             if value is not None:
                 writer.add_scalar(name, value, step)

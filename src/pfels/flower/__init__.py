@@ -1,5 +1,5 @@
-"""The same stages as a Flower app: devices on machines of their own, the channel simulated where their signals meet.
+"""The schemes as a Flower app: devices on separate machines, the channel simulated at the server.
 
-`flwr run $(python -m pfels.flower)` runs it; docs/deployment.md says how, and what a digital link shows the server that
-the air would not.
+`flwr run $(python -m pfels.flower)` runs it. docs/deployment.md describes the set-up, and what the server of a digital
+deployment could see that a radio receiver could not.
 """

@@ -1,4 +1,4 @@
-"""Print where the app is, for `flwr run $(python -m pfels.flower)`."""
+"""Print the path of the app, for `flwr run $(python -m pfels.flower)`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`make demo-flower`: the demo on a real SuperLink and real SuperNodes, held to what the simulator makes of it.
+"""`make demo-flower`: the demo on a real SuperLink and real SuperNodes, compared with the simulator.
 
 python -m pfels.flower.demo [OUT]
 """
@@ -9,11 +9,13 @@ import tempfile
 from pathlib import Path
 
 from pfels.config.load import load_config
+from pfels.config.tree import Config
+from pfels.documents.studies import AggregateRow, Comparison
 from pfels.errors import InputError
 from pfels.experiment import loop
 from pfels.experiment.directory import check, point_name
 from pfels.flower.loopback import Loopback
-from pfels.flower.server_app import told
+from pfels.flower.server_app import summary_lines
 from pfels.report.page import write_report
 from pfels.report.terminal import COMPARE_COLUMNS, compare_notes, compare_rows, print_table, say
 from pfels.runtime.signals import interrupt_once
@@ -26,35 +28,43 @@ TOLERANCE = 1e-6  # relative, over the whole model
 
 
 def main(out: Path) -> int:
-    """Run, compare with the simulator, and write the report; 1 if the two do not agree."""
+    """Run, compare with the simulator, and write the report; 1 if a run fails or the two do not agree."""
     configs = {s: load_config("demo", {"scheme": s, "rounds": ROUNDS, "run.checkpoint_every": 1}) for s in SCHEMES}
     places = {scheme: out.absolute() / point_name({"scheme": scheme, "seed": 0}) for scheme in SCHEMES}
     for scheme in SCHEMES:
         if check(places[scheme], configs[scheme]):
-            shutil.rmtree(places[scheme])  # an earlier demo's
-    rows, lines, off = {}, [], 0.0
+            shutil.rmtree(places[scheme])  # from an earlier demo
+    rows: dict[str, AggregateRow] = {}
+    lines: list[str] = []
+    largest = 0.0
     with tempfile.TemporaryDirectory() as home, Loopback.up(Path(home), nodes=NODES) as deployment:
-        for scheme in SCHEMES:
-            here, config = places[scheme], configs[scheme]
+        for scheme, config in configs.items():
+            here = places[scheme]
             say(f"{scheme}: {ROUNDS} rounds on {NODES} SuperNodes")
-            said = deployment.run({"scheme": scheme, "rounds": ROUNDS, "out": str(here), "noise": "seed"})
+            output = deployment.run({"scheme": scheme, "rounds": ROUNDS, "out": str(here), "noise": "seed"})
             if not (here / "summary.json").exists():
-                say(said)
+                say(output)
                 return 1
-            result, simulated = loop.run(config, here), loop.run(config)
-            apart = float((result.parameters - simulated.parameters).norm() / simulated.parameters.norm())
-            off = max(off, apart)
-            rows[scheme] = aggregate([result.summary])
-            lines += [f"{scheme}: {told(result)[-1]}; {apart:.1e} from the simulator's model"]
-    table = {"schemes": rows}
+            rows[scheme], line, difference = _compared(config, here)
+            lines.append(f"{scheme}: {line}")
+            largest = max(largest, difference)
+    table: Comparison = {"schemes": rows}
     title = f"demo on Flower: {ROUNDS} rounds, {NODES} SuperNodes"
     print_table(COMPARE_COLUMNS, compare_rows(table), title=title, notes=[*compare_notes(table), "", *lines])
     print(f"report: {write_report([out])['report']}")
-    return 0 if off <= TOLERANCE else 1
+    return 0 if largest <= TOLERANCE else 1
+
+
+def _compared(config: Config, here: Path) -> tuple[AggregateRow, str, float]:
+    """A finished run as a table row and as a line, and how far its model is from the simulator's (relative)."""
+    result, simulated = loop.run(config, here), loop.run(config)
+    difference = float((result.parameters - simulated.parameters).norm() / simulated.parameters.norm())
+    line = f"{summary_lines(result)[-1]}; {difference:.1e} from the simulator's model"
+    return aggregate([result.summary]), line, difference
 
 
 if __name__ == "__main__":
-    interrupt_once()  # so that nothing is left running
+    interrupt_once()  # so that no process of the deployment is left running
     try:
         sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo-flower")))
     except InputError as error:

@@ -1,7 +1,7 @@
 """A real deployment on one machine: a SuperLink and SuperNodes as processes on loopback, for the demo and the tests.
 
-Flower's commands start helpers that outlive them. Every process of a deployment carries a mark in its environment, by
-which all of them are found and stopped at the end.
+Flower's commands start helper processes that outlive them. Every process of a deployment has a mark in its
+environment, by which all of them are found and stopped at the end.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from typing import Any, Self
 from pfels.errors import RunError
 
 APP = Path(__file__).parent / "app"
-MARK = "PFELS_LOOPBACK"
+MARK = "PFELS_LOOPBACK"  # environment variable
 START_S = 60.0
 
 
@@ -35,18 +35,16 @@ class Loopback:
     port: int
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
     nodes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
-    started_here: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     @classmethod
     @contextlib.contextmanager
     def up(cls, home: Path, *, nodes: int, simulated: bool = False, **node_config: Any) -> Iterator[Self]:
-        """A deployment of so many nodes, which is gone afterwards; `simulated` has them inside Flower's simulation."""
+        """A deployment with this many nodes, stopped at the end; `simulated`: nodes of Flower's simulation instead."""
         home.mkdir(parents=True, exist_ok=True)
         here = cls(home, _free_port())
-        address = (
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{here.port}"\ninsecure = true\n'
-        )
-        (home / "config.toml").write_text(address)
+        connection = f'[superlink.here]\naddress = "127.0.0.1:{here.port}"\ninsecure = true\n'
+        (home / "config.toml").write_text(f'[superlink]\ndefault = "here"\n\n{connection}')
         try:
             here._start_link(simulated=simulated)
             for partition in range(0 if simulated else nodes):
@@ -75,28 +73,28 @@ class Loopback:
             return False
 
     def start_node(self, partition: int, partitions: int, **node_config: Any) -> None:
-        """One more SuperNode, with its share of the devices."""
-        about = {"partition-id": partition, "num-partitions": partitions, **node_config}
+        """Start one more SuperNode, with its share of the devices."""
+        config = {"partition-id": partition, "num-partitions": partitions, **node_config}
         self.nodes.append(
             self._start(
                 f"supernode-{partition}", "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}",
-                "--port", str(_free_port()), "--node-config", _pairs(about),
+                "--port", str(_free_port()), "--node-config", _pairs(config),
             )
         )  # fmt: skip
 
     def run(
         self, run_config: Mapping[str, Any], *, federation: Mapping[str, Any] | None = None, app: Path = APP
     ) -> str:
-        """`flwr run` the app to its end, and what it printed. The run's own success shows in its run directory."""
+        """`flwr run` the app to its end; what it printed. Whether the run succeeded shows in its run directory."""
         with self.started(run_config, federation=federation, app=app) as process:
-            said, _ = process.communicate()
-        return said.decode(errors="replace")
+            output, _ = process.communicate()
+        return output.decode(errors="replace")
 
     @contextlib.contextmanager
     def started(
         self, run_config: Mapping[str, Any], *, federation: Mapping[str, Any] | None = None, app: Path = APP
     ) -> Iterator["subprocess.Popen[bytes]"]:
-        """`flwr run`, under way."""
+        """`flwr run`, in progress."""
         more = ["--federation-config", _pairs(federation)] if federation else []
         command = [_tool("flwr"), "run", str(app), "here", "--stream", "--run-config", _pairs(run_config), *more]
         process = subprocess.Popen(
@@ -119,7 +117,7 @@ class Loopback:
             try:
                 marked = f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes()
                 command = (entry / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:  # it has ended, or is somebody else's
+            except OSError:  # it has ended, or belongs to another user
                 continue
             if marked and name in command:
                 found.append(int(entry.name))
@@ -127,17 +125,17 @@ class Loopback:
 
     def stop(self) -> None:
         """Stop every process of this deployment, helpers included."""
-        for sign in (signal.SIGTERM, signal.SIGKILL):
+        for number in (signal.SIGTERM, signal.SIGKILL):
             for _ in range(25):
-                living = self.pids()
-                for pid in living:
+                running = self.pids()
+                for pid in running:
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, sign)
-                ended = [process.poll() is not None for process in self.started_here]  # so that none is left a zombie
-                if not living and all(ended):  # one that is about to end no longer shows its environment
+                        os.kill(pid, number)
+                ended = [process.poll() is not None for process in self.processes]  # reaps zombies
+                if not running and all(ended):  # a process that is about to end no longer shows its environment
                     return
                 time.sleep(0.2)
-        raise RunError(f"processes of the deployment that do not end: {self.pids()}")
+        raise RunError(f"processes of the deployment that did not end: {self.pids()}")
 
     def _start(self, log: str, tool: str, *arguments: str) -> "subprocess.Popen[bytes]":
         with (self.home / f"{log}.log").open("ab") as file:
@@ -145,7 +143,7 @@ class Loopback:
                 [_tool(tool), *arguments], env=self._environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                 cwd=self.home, start_new_session=True,
             )  # fmt: skip
-        self.started_here.append(process)
+        self.processes.append(process)
         return process
 
     def _environment(self) -> dict[str, str]:
@@ -168,7 +166,7 @@ def _tool(name: str) -> str:
 
 
 def _pairs(settings: Mapping[str, Any]) -> str:
-    """As Flower's command line takes them: key=value, separated by spaces."""
+    """Settings for Flower's command line: key=value, separated by spaces."""
     return " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
 
 

@@ -1,7 +1,7 @@
-"""What travels between server and nodes: the model down, k numbers a device up, and never an index or a gain.
+"""The messages between server and nodes: the model down, k numbers per device up, never an index set or a gain.
 
-Numbers travel as plain little-endian float32, four bytes each. Whatever does not look as it must raises
-UnusableError, with the reason under which it is counted.
+Numbers travel as little-endian float32, four bytes each. A message that is not as it must be raises UnusableError, with
+the reason under which it is counted.
 """
 
 import json
@@ -12,11 +12,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-from numpy.typing import NDArray
 from torch import Tensor
 
-RAW = "float32-le"  # how an array's bytes are to be read
-SMALL = 2**18  # so many numbers go in one piece, which costs Flower's envelope least; more are cut into chunks
+from pfels.arrays import DeviceIds
+
+RAW = "float32-le"  # name of the serialisation, in each array's record
+SMALL = 2**18  # up to this many numbers are sent as one field, with minimum overhead; more are sent in chunks
 
 
 class UnusableError(Exception):
@@ -24,57 +25,60 @@ class UnusableError(Exception):
 
 
 @dataclass(frozen=True)
-class Hello:
-    """The server's first word: the config it works with, and its hash."""
+class Greeting:
+    """The server's first message: the shared part of its config, and its hash."""
 
     config: Mapping[str, Any]
     digest: str
 
     def record(self) -> RecordDict:
-        """As a message's content."""
-        return RecordDict({"hello": ConfigRecord({"config": json.dumps(self.config), "digest": self.digest})})
+        """As the content of a message."""
+        return RecordDict({"greeting": ConfigRecord({"config": json.dumps(self.config), "digest": self.digest})})
 
     @classmethod
     def read(cls, content: RecordDict) -> Self:
-        """From a message's content."""
-        record = content["hello"]
+        """From the content of a message."""
+        record = content["greeting"]
         return cls(json.loads(record["config"]), record["digest"])
 
 
 @dataclass(frozen=True)
-class Place:
-    """A node's answer: it carries the devices i with i mod `partitions` = `partition`, or why it will not take part."""
+class NodeShare:
+    """A node's reply to a greeting: it carries the devices i with i mod `partitions` = `partition`.
+
+    `refused` is the reason why it does not take part, empty if it does.
+    """
 
     partition: int
     partitions: int
     refused: str = ""
 
     def record(self) -> RecordDict:
-        """As a message's content."""
-        about = {"partition": self.partition, "partitions": self.partitions, "refused": self.refused}
-        return RecordDict({"place": ConfigRecord(about)})
+        """As the content of a message."""
+        fields = {"partition": self.partition, "partitions": self.partitions, "refused": self.refused}
+        return RecordDict({"share": ConfigRecord(fields)})
 
     @classmethod
     def read(cls, content: RecordDict) -> Self:
-        """From a message's content."""
+        """From the content of a message."""
         try:
-            record = content["place"]
-            place = cls(int(record["partition"]), int(record["partitions"]), str(record["refused"]))
+            record = content["share"]
+            share = cls(int(record["partition"]), int(record["partitions"]), str(record["refused"]))
         except (KeyError, TypeError, ValueError):
-            raise UnusableError("not an answer to a greeting") from None
-        if not 0 <= place.partition < place.partitions:
-            raise UnusableError(f"partition-id = {place.partition} of num-partitions = {place.partitions}")
-        return place
+            raise UnusableError("not a reply to a greeting") from None
+        if not 0 <= share.partition < share.partitions:
+            raise UnusableError(f"partition-id = {share.partition} of num-partitions = {share.partitions}")
+        return share
 
-    def carries(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of some devices that live on this node."""
-        held: NDArray[np.int64] = devices[devices % self.partitions == self.partition]
-        return held
+    def of(self, devices: DeviceIds) -> DeviceIds:
+        """Those of the given devices that this node carries."""
+        mine: DeviceIds = devices[devices % self.partitions == self.partition]
+        return mine
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A round's request to a node: train these devices from θ and send; `waiting` train and keep what they learn."""
+class TrainRequest:
+    """A round's request to a node: `devices` train from θ and send; `waiting` train and keep their update."""
 
     round: int
     digest: str
@@ -83,36 +87,36 @@ class Ask:
     waiting: Sequence[int]
 
     def record(self) -> RecordDict:
-        """As a message's content."""
-        about = {
+        """As the content of a message."""
+        fields = {
             "round": self.round,
             "digest": self.digest,
             "devices": list(self.devices),
             "waiting": list(self.waiting),
         }
-        return RecordDict({"model": packed(self.theta), "ask": ConfigRecord(about)})
+        return RecordDict({"model": packed(self.theta), "request": ConfigRecord(fields)})
 
     @classmethod
     def read(cls, content: RecordDict, *, dimension: int) -> Self:
-        """From a message's content."""
-        record, theta = content["ask"], numbers(content["model"])
+        """From the content of a message."""
+        record, theta = content["request"], numbers(content["model"])
         if theta.shape != (dimension,):
             raise UnusableError(f"a model of {theta.numel():,} parameters; this node has {dimension:,}")
         return cls(record["round"], record["digest"], theta, list(record["devices"]), list(record["waiting"]))
 
 
-def answer(signals: Tensor) -> RecordDict:
-    """A node's signals of a round: a row of k numbers for each device it was asked for, in that order, and no more."""
+def signals_record(signals: Tensor) -> RecordDict:
+    """A node's reply in a round: one row of k numbers per requested device, in the order of the request."""
     if signals.numel() <= SMALL:
-        return RecordDict({"x": ConfigRecord({"x": _raw(signals)})})
+        return RecordDict({"x": ConfigRecord({"x": _bytes(signals)})})
     return RecordDict({"x": packed(signals)})
 
 
-def signals(content: RecordDict, *, devices: int, width: int) -> Tensor:
-    """The signals of an answer, which may be anything."""
+def read_signals(content: RecordDict, *, devices: int, width: int) -> Tensor:
+    """The signals in a node's reply, one row per device."""
     try:
         record = content["x"]
-        found = _read(record["x"]) if isinstance(record, ConfigRecord) else numbers(record)
+        found = _tensor(record["x"]) if isinstance(record, ConfigRecord) else numbers(record)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UnusableError("malformed") from None
     if found.numel() != devices * width:
@@ -121,26 +125,26 @@ def signals(content: RecordDict, *, devices: int, width: int) -> Tensor:
 
 
 def size(part: Any) -> int:
-    """The bytes of a message, or of a part of one, as Flower puts it on the line."""
+    """The bytes of a message, or of a part of one, as Flower transmits it."""
     return len(part.deflate()) + sum(size(child) for child in (part.children or {}).values())
 
 
 def packed(values: Tensor) -> ArrayRecord:
     """Numbers as a record."""
-    return ArrayRecord({"x": Array(dtype="float32", shape=tuple(values.shape), stype=RAW, data=_raw(values))})
+    return ArrayRecord({"x": Array(dtype="float32", shape=tuple(values.shape), stype=RAW, data=_bytes(values))})
 
 
 def numbers(record: ArrayRecord) -> Tensor:
-    """The numbers of a record; ValueError or KeyError where it holds none."""
+    """The numbers in a record; ValueError or KeyError if it holds none."""
     array = record["x"]
     if array.stype != RAW or array.dtype != "float32":
         raise ValueError(f"{array.dtype} as {array.stype}")
-    return _read(array.data).view(array.shape)
+    return _tensor(array.data).view(array.shape)
 
 
-def _raw(values: Tensor) -> bytes:
+def _bytes(values: Tensor) -> bytes:
     return values.detach().cpu().numpy().astype("<f4", copy=False).tobytes()
 
 
-def _read(raw: bytes) -> Tensor:
+def _tensor(raw: bytes) -> Tensor:
     return torch.from_numpy(np.frombuffer(raw, dtype="<f4").astype(np.float32))

@@ -1,95 +1,98 @@
-"""The nodes of a run: which devices live where, and the exchange of messages with those that are there."""
+"""The nodes of a run: which node carries which device, and the exchange of messages with connected nodes."""
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from logging import WARNING
 
-import numpy as np
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 from flwr.supercore import log
-from numpy.typing import NDArray
 
+from pfels.arrays import DeviceIds
 from pfels.errors import RunError
-from pfels.flower.messages import Hello, Place, UnusableError
+from pfels.flower.messages import Greeting, NodeShare, UnusableError
 
-PAUSE_S = 0.2  # between two looks for replies
-FIRST_S = 300.0  # how long to wait for somebody: a node may be busy, or start after the server
+POLL_S = 0.2  # pause between two polls for replies
+FIRST_NODE_S = 300.0  # timeout for the first node, which may be busy or start after the server
 
 
 @dataclass
-class Fleet:
-    """Nodes that have answered a greeting, by their node id, and how long to wait for an answer."""
+class Nodes:
+    """The nodes that replied to a greeting, by node id, and the timeout for replies."""
 
     grid: Grid
-    hello: Hello
+    greeting: Greeting
     timeout_s: float
-    places: dict[int, Place] = field(default_factory=dict)
+    shares: dict[int, NodeShare] = field(default_factory=dict)
     greeted: set[int] = field(default_factory=set)
-    greetings: set[str] = field(default_factory=set)  # ids of those that have had no answer yet
+    unanswered: set[str] = field(default_factory=set)  # ids of greetings without a reply so far
 
-    def gather(self) -> None:
-        """Greet nodes until every partition has one; after the wait, whoever is there will do. Nobody is an error."""
-        until = time.monotonic() + FIRST_S
+    def wait(self) -> None:
+        """Greet nodes until every partition has one. After the timeout, connected nodes suffice; none is an error."""
+        until = time.monotonic() + FIRST_NODE_S
         while not self.complete and time.monotonic() < until:
-            alone = not self.places
+            empty = not self.shares
             refused = self.greet()
             if refused:
                 raise RunError(refused[0])
-            if alone and self.places:
+            if empty and self.shares:
                 until = time.monotonic() + self.timeout_s
-            time.sleep(PAUSE_S)
-        if not self.places:
-            raise RunError(f"no node has answered within {FIRST_S:g} s; are SuperNodes connected?")
+            time.sleep(POLL_S)
+        if not self.shares:
+            raise RunError(f"no node has answered within {FIRST_NODE_S:g} s; are SuperNodes connected?")
 
     def greet(self) -> list[str]:
-        """Greet nodes that are new here, and hear who has answered: why some of them cannot take part.
+        """Greet new nodes and read the replies that have arrived; one line for each node that cannot take part.
 
-        It waits for nobody. Who answers late is heard next time.
+        It does not wait: a late reply is read the next time.
         """
         new = [node for node in self.grid.get_node_ids() if node not in self.greeted]
         self.greeted.update(new)
         if new:
-            hellos = [Message(self.hello.record(), node, MessageType.QUERY) for node in new]
-            self.greetings.update(i for i in self.grid.push_messages(hellos) if i)
-        refused = []
-        for reply in self.grid.pull_messages(self.greetings) if self.greetings else ():
-            self.greetings.discard(reply.metadata.reply_to_message_id)
-            if reply.has_error():
-                log(WARNING, "node %d does not take part: %s", reply.metadata.src_node_id, reply.error.reason)
-                continue
-            try:
-                place = Place.read(reply.content)
-            except UnusableError:
-                continue
-            reason = place.refused or self._misfit(place)
-            if reason:
-                refused.append(f"node {reply.metadata.src_node_id} (partition-id {place.partition}): {reason}")
-            else:
-                self.places[reply.metadata.src_node_id] = place
-        return refused
+            greetings = [Message(self.greeting.record(), node, MessageType.QUERY) for node in new]
+            self.unanswered.update(i for i in self.grid.push_messages(greetings) if i)
+        replies = self.grid.pull_messages(self.unanswered) if self.unanswered else ()
+        return [line for reply in replies if (line := self._register(reply))]
 
-    def _misfit(self, place: Place) -> str:
-        """All nodes must cut the devices the same way: a device on two of them would be heard twice."""
-        others = {other.partitions for other in self.places.values()} - {place.partitions}
-        return f"num-partitions = {place.partitions}, {others.pop()} on other nodes" if others else ""
+    def _register(self, reply: Message) -> str:
+        """Add the node that sent this reply, or say why it cannot take part."""
+        node = reply.metadata.src_node_id
+        self.unanswered.discard(reply.metadata.reply_to_message_id)
+        if reply.has_error():
+            log(WARNING, "node %d does not take part: %s", node, reply.error.reason)
+            return ""
+        try:
+            share = NodeShare.read(reply.content)
+        except UnusableError as error:
+            log(WARNING, "node %d does not take part: %s", node, error)
+            return ""
+        reason = share.refused or self._conflict(share)
+        if reason:
+            return f"node {node} (partition-id {share.partition}): {reason}"
+        self.shares[node] = share
+        return ""
+
+    def _conflict(self, share: NodeShare) -> str:
+        """All nodes must use the same number of partitions: else a device could be on two nodes and count twice."""
+        others = {other.partitions for other in self.shares.values()} - {share.partitions}
+        return f"num-partitions = {share.partitions}, {others.pop()} on other nodes" if others else ""
 
     @property
     def complete(self) -> bool:
         """Whether every partition has a node."""
-        here = {place.partition for place in self.places.values()}
-        return bool(here) and here == set(range(next(iter(self.places.values())).partitions))
+        here = {share.partition for share in self.shares.values()}
+        return bool(here) and here == set(range(next(iter(self.shares.values())).partitions))
 
-    def carriers(self, devices: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-        """Each of these devices on the node that carries it, where that node is there; of two, the one greeted last."""
-        present = set(self.grid.get_node_ids())
-        newest = {place.partition: node for node, place in self.places.items() if node in present}
-        held = {node: self.places[node].carries(devices) for node in newest.values()}
-        return {node: mine for node, mine in held.items() if len(mine)}
+    def by_node(self, devices: DeviceIds) -> dict[int, DeviceIds]:
+        """The given devices by the connected node that carries them; of two nodes, the one that replied last."""
+        connected = set(self.grid.get_node_ids())
+        newest = {share.partition: node for node, share in self.shares.items() if node in connected}
+        carried = {node: self.shares[node].of(devices) for node in newest.values()}
+        return {node: mine for node, mine in carried.items() if len(mine)}
 
     def exchange(self, messages: Sequence[Message]) -> Iterator[Message]:
-        """The replies, each as soon as it is there, until all are or the wait is over."""
+        """Send messages and yield each reply as it arrives, until all have arrived or the timeout is over."""
         if not messages:
             return
         waiting, until = {i for i in self.grid.push_messages(messages) if i}, time.monotonic() + self.timeout_s
@@ -100,4 +103,4 @@ class Fleet:
             if waiting:
                 if time.monotonic() > until:
                     return
-                time.sleep(PAUSE_S)
+                time.sleep(POLL_S)

@@ -1,8 +1,9 @@
-"""A round is asked for once: its noise is drawn anew whenever it is played, so playing it twice would cost twice."""
+"""A round at the server, and the journal of rounds that nodes have been asked for."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Self
 
@@ -11,61 +12,80 @@ import torch
 from flwr.app import Message
 from torch import Tensor
 
-from pfels.flower.messages import UnusableError, signals, size
-from pfels.runtime.files import read_json, to_json, write_atomically
-from pfels.schemes.plan import Link, Tally
+from pfels.documents.run import Journal, Replies
+from pfels.documents.validate import validated
+from pfels.flower.messages import UnusableError, read_signals, size
+from pfels.runtime.files import printable, read_json, to_json, write_atomically
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.round import listen
-from pfels.schemes.scheme import Scheme
-from pfels.schemes.system import System
+from pfels.schemes.scheme import AddsNoise, Scheme
 from pfels.uplink.clipping import norms
 from pfels.uplink.power import energy
 
+TOLERANCE = 1e-5  # relative; float32 rounding may raise the norm of a signal by a little
 
-class Begun:
-    """The last round that a run directory has begun to ask for, kept in `begun.json`, which outlives the process."""
+
+class RoundJournal:
+    """`begun.json` in the run directory: the last round that nodes were asked for.
+
+    With secret noise a repeated round would have fresh noise, and so release the same updates twice. The journal
+    outlives the process, so no round is asked for again.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "begun.json"
 
-    def claim(self, t: int) -> bool:
-        """Whether round t is begun only now; it is on disk before any node is asked."""
-        if t <= (read_json(self._path) or {"round": -1})["round"]:
+    def begin(self, t: int) -> bool:
+        """Enter round t before any node is asked; False if it was entered before."""
+        if t <= self._last():
             return False
-        write_atomically(self._path, to_json({"round": t}))
+        journal: Journal = {"round": t}
+        write_atomically(self._path, to_json(journal))
         return True
 
-
-SLACK = 1e-5  # what float32 may add to a norm on the way
+    def _last(self) -> int:
+        content = read_json(self._path)
+        return -1 if content is None else validated(Journal, content, printable(self._path))["round"]
 
 
 @dataclass
-class Turn:
-    """A round under way: what has arrived by now (y, in double precision, so that the order of arrival is nothing to
-    the result), the devices each node was asked for, and what could not be used."""
+class ServerRound:
+    """A round in progress at the server.
+
+    `y` is the received sum so far, in double precision, so that the order of arrival does not matter. `energy` is the
+    exact total over all signals used: the energy of a single device is not stored, since it would tell the norm of
+    its update. `asked` are the devices that each node was asked for, `dropped` counts unusable signals by reason, and
+    `used` are the places in `plan.sending` whose signals are in the sum.
+    """
 
     scheme: Scheme
-    system: System
-    link: Link
+    draws: Draws
+    plan: RoundPlan
     theta: Tensor
-    tally: Tally
     indices: Tensor | None
     y: Tensor
     asked: dict[int, list[int]] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     used: set[int] = field(default_factory=set)
-    heard: int = 0
-    uploaded: int = 0
+    energy: Fraction = Fraction(0)
+    answered: int = 0
+    uploaded_bytes: int = 0
 
     @classmethod
-    def begin(cls, scheme: Scheme, system: System, link: Link, theta: Tensor, tally: Tally) -> Self:
-        """Before anyone has answered: the receiver hears its own noise."""
-        tally.energies = [0.0] * (len(link.sending) if link.air is not None else 0)
-        indices = scheme.indices(system, theta, link.round)
-        return cls(scheme, system, link, theta, tally, indices, listen(system, link).double())
+    def begin(cls, scheme: Scheme, draws: Draws, plan: RoundPlan, theta: Tensor) -> Self:
+        """Before any reply: the receiver has its own noise only."""
+        indices = scheme.indices(draws, theta, plan.round)
+        return cls(scheme, draws, plan, theta, indices, listen(draws, plan).double())
 
-    def take(self, replies: Iterable[Message]) -> None:
-        """Superpose the signals of replies; whatever cannot be used is dropped and counted."""
-        places = {device: place for place, device in enumerate(self.link.sending.tolist())}
+    @property
+    def group(self) -> str:
+        """The group id of this round's messages and replies; Flower counts rounds from 1."""
+        return str(self.plan.round + 1)
+
+    def add(self, replies: Iterable[Message]) -> None:
+        """Superpose the signals in these replies; what cannot be used is dropped and counted."""
+        places = {device: place for place, device in enumerate(self.plan.sending.tolist())}
         for reply in replies:
             devices = self.asked.pop(reply.metadata.src_node_id, [])
             if reply.has_error():
@@ -73,68 +93,65 @@ class Turn:
             try:
                 if reply.metadata.group_id != self.group:
                     raise UnusableError("for another round")
-                rows = signals(reply.content, devices=len(devices), width=len(self.y))
+                rows = read_signals(reply.content, devices=len(devices), width=len(self.y))
             except UnusableError as error:
                 self.dropped[str(error)] += max(len(devices), 1)
                 continue
-            self.heard += len(devices)
-            self.uploaded += size(reply)
+            self.answered += len(devices)
+            self.uploaded_bytes += size(reply)
             for device, x in zip(devices, rows, strict=True):
-                reason = self._fault(x, places[device])
-                if reason is not None:
-                    self.dropped[reason] += 1
-                else:
-                    self._superpose(x, places[device])
+                self._add_signal(x.unsqueeze(0), places[device])
 
-    @property
-    def group(self) -> str:
-        """The group that this round's messages carry, and their replies with them; Flower counts rounds from 1."""
-        return str(self.link.round + 1)
+    def _add_signal(self, x: Tensor, place: int) -> None:
+        reason = self._fault(x, place)
+        if reason is not None:
+            self.dropped[reason] += 1
+            return
+        self.y += self.plan.arriving(x.double(), slice(place, place + 1))
+        self.used.add(place)
+        if self.plan.air is not None:
+            self.energy += Fraction(float(energy(x)[0]))
 
     def _fault(self, x: Tensor, place: int) -> str | None:
-        length, air = float(norms(x.unsqueeze(0))), self.link.air
-        if not np.isfinite(length):
+        norm, air = float(norms(x)), self.plan.air
+        if not np.isfinite(norm):
             return "not finite"
-        if air is not None and length > air.beta / abs(air.gains[place]) * air.bound * (1 + SLACK):
+        if air is not None and norm > air.beta / abs(air.gains[place]) * air.bound * (1 + TOLERANCE):
             return "above its norm bound"
         return None
 
-    def _superpose(self, x: Tensor, place: int) -> None:
-        row = x.unsqueeze(0)
-        self.y += self.link.arriving(row.double(), slice(place, place + 1))
-        self.used.add(place)
-        if self.link.air is not None:
-            self.tally.energies[place] = float(energy(row)[0])
+    def result(self) -> RoundResult:
+        """The round's result; devices without a usable signal count as silent."""
+        self._replace_missing_noise()
+        return self._result(self.scheme.receive(self.plan, self.y.float(), self.indices))
 
-    def estimate(self) -> Tensor:
-        """The server's estimate. What was not answered, or not used, counts as silent and stands in the record."""
-        self._count()
-        self._make_up_for_noise()
-        return self.scheme.receive(self.system, self.link, self.y.float(), self.indices)
+    def lost(self) -> RoundResult:
+        """The result of a round that an earlier process asked for and did not finish: charged, no step."""
+        return self._result(torch.zeros_like(self.theta), lost=True)
 
-    def lost(self) -> Tensor:
-        """No estimate: the round was asked for once, by a process that has ended, and is counted as it was then."""
-        self._count()
-        self.tally.notes["lost"] = True
-        return torch.zeros_like(self.theta)
+    def _result(self, estimate: Tensor, *, lost: bool = False) -> RoundResult:
+        return RoundResult(
+            estimate=estimate,
+            train_loss=None,
+            unheard=len(self.plan.sending) - len(self.used),
+            energy=None if self.plan.air is None else float(self.energy),
+            replies=self._replies(),
+            lost=lost,
+        )
 
-    def _count(self) -> None:
-        expected, used = len(self.link.sending), len(self.used)
-        self.tally.silent = expected - used
-        self.tally.notes |= {
-            "device_energy": None,  # it would tell the norm of a device's update
-            "replies": {
-                "expected": expected,
-                "used": used,
-                "short": used < expected,
-                "dropped": dict(self.dropped),
-                "bytes_per_device": self.uploaded / self.heard if self.heard else None,
-            },
+    def _replies(self) -> Replies:
+        expected, used = len(self.plan.sending), len(self.used)
+        return {
+            "expected": expected,
+            "used": used,
+            "short": used < expected,
+            "dropped": dict(self.dropped),
+            "bytes_per_device": self.uploaded_bytes / self.answered if self.answered else None,
         }
 
-    def _make_up_for_noise(self) -> None:
-        """Where devices add the noise, those that were not heard took their share with them."""
-        noise = getattr(self.scheme, "noise", None)
-        for place, device in enumerate(self.link.sending.tolist()):
-            if noise is not None and place not in self.used:
-                self.y += noise(self.system, self.link, device)
+    def _replace_missing_noise(self) -> None:
+        """If devices add the noise, add the share of those that were not heard: the figures count on all of it."""
+        if isinstance(self.scheme, AddsNoise):
+            for place, device in enumerate(self.plan.sending.tolist()):
+                if place not in self.used:
+                    self.y += self.scheme.noise(self.draws, self.plan, device)

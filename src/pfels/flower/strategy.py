@@ -1,94 +1,102 @@
-"""The Strategy: any scheme of `pfels` over Flower's messages. What surrounds a round is the simulator's own loop."""
+"""The Strategy: any scheme of `pfels` over Flower's messages. Everything around a round is the simulator's own loop."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from logging import WARNING
-from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Result as FlowerResult
+from flwr.serverapp.strategy import Strategy
 from flwr.supercore import log
 from torch import Tensor
 
 from pfels.config.tree import Config
 from pfels.errors import RunError
 from pfels.experiment import loop
+from pfels.experiment.loop import Progress
+from pfels.experiment.result import Result
+from pfels.experiment.setup import Experiment
 from pfels.flower import settings
-from pfels.flower.messages import Ask, Hello
-from pfels.flower.nodes import Fleet
-from pfels.flower.round import Begun, Turn
+from pfels.flower.messages import Greeting, TrainRequest
+from pfels.flower.nodes import Nodes
+from pfels.flower.round import RoundJournal, ServerRound
 from pfels.flower.settings import Settings
-from pfels.schemes.plan import Link, Tally
-from pfels.schemes.scheme import Scheme
-from pfels.schemes.system import System
-
-Progress = Callable[[Mapping[str, Any]], None]
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import Memory, RoundPlan, RoundResult
+from pfels.schemes.scheme import Remembers
 
 
 class OverTheAir(Strategy):  # type: ignore[misc]
-    """Rounds, privacy, checkpoints and resume are the simulator's; this class carries a round to the nodes and back."""
+    """Plays each round on the nodes; rounds, privacy, checkpoints and resume are the simulator's."""
 
     def __init__(self, wanted: Settings, *, progress: Progress = lambda record: None) -> None:
         self.wanted, self.progress = wanted, progress
-        self.noise_seed = secrets.randbits(64) if wanted.secret_noise else None
-        self.turn: Turn | None = None
-        self.fleet: Fleet | None = None
-        self.finished: loop.Result | None = None
+        self.draws: Draws | None = None
+        self.nodes: Nodes | None = None
+        self.round: ServerRound | None = None
+        self.finished: Result | None = None
 
-    def start(self, grid: Grid) -> Result:  # rounds, model and waiting time are in the settings
-        """Run to the end, or go on from where the run directory stands."""
+    def start(self, grid: Grid) -> FlowerResult:  # rounds, model and timeout are in the settings
+        """Run to the end, or continue from the last round in the run directory."""
         config = self.wanted.config
-        self.fleet = Fleet(grid, Hello(settings.shared(config), settings.digest(config)), self.wanted.reply_timeout_s)
-        self.fleet.gather()
-        begun = (self.wanted.out / "config.toml").exists()
+        greeting = Greeting(settings.shared(config), settings.digest(config))
+        self.nodes = Nodes(grid, greeting, self.wanted.reply_timeout_s)
+        self.nodes.wait()
         self.finished = loop.run(
-            _saved_every_round(config), self.wanted.out, resume=begun, progress=self.progress, uplink=self.carry,
+            _saved_every_round(config),
+            self.wanted.out,
+            resume=(self.wanted.out / "config.toml").exists(),
+            progress=self.progress,
+            play_round=self.play_round,
             carrier=f"Flower {version('flwr')}",
-        )  # fmt: skip
-        return Result(arrays=ArrayRecord([self.finished.parameters.numpy()]))
+        )
+        return FlowerResult(arrays=ArrayRecord([self.finished.parameters.numpy()]))
 
-    def carry(self, scheme: Scheme, system: System, link: Link, theta: Tensor, tally: Tally) -> Tensor:
-        """One round over Flower, in the place of `rounds.play`."""
-        assert self.fleet is not None
-        self.turn = Turn.begin(scheme, replace(system, noise_seed=self.noise_seed), link, theta, tally)
-        if self.wanted.secret_noise and not Begun(self.wanted.out).claim(link.round):
-            log(WARNING, "round %d was under way when the run ended: counted, and not asked for again", link.round + 1)
-            return self.turn.lost()
-        for line in self.fleet.greet():  # who joined meanwhile, and may not; the run goes on
+    def play_round(self, experiment: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
+        """One round over Flower, instead of `loop.simulate`. What devices remember stays on the nodes."""
+        assert self.nodes is not None
+        if self.draws is None:
+            self.draws = self._with_noise_seed(experiment.draws)
+        self.round = ServerRound.begin(experiment.scheme, self.draws, plan, theta)
+        number = plan.round + 1
+        if self.wanted.secret_noise and not RoundJournal(self.wanted.out).begin(plan.round):
+            log(WARNING, "round %d was in progress when the run stopped: charged, not repeated", number)
+            return self.round.lost()
+        for line in self.nodes.greet():  # nodes that joined late and cannot take part; the run continues
             log(WARNING, "%s", line)
-        number = link.round + 1
-        messages = self.configure_train(number, ArrayRecord(), ConfigRecord(), self.fleet.grid)
-        self.aggregate_train(number, self.fleet.exchange(list(messages)))
-        return self.turn.estimate()
+        messages = self.configure_train(number, ArrayRecord(), ConfigRecord(), self.nodes.grid)
+        self.aggregate_train(number, self.nodes.exchange(list(messages)))
+        return self.round.result()
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """What each node is asked in this round: to train those of its devices that were drawn."""
-        turn, fleet = self._under_way()
-        sending = fleet.carriers(turn.link.sending)
-        waiting = fleet.carriers(turn.link.waiting) if turn.system.error_feedback else {}
+        """One request per node: to train those of its devices that were drawn."""
+        current, nodes = self._in_progress()
+        plan = current.plan
+        sending = nodes.by_node(plan.sending)
+        waiting = nodes.by_node(plan.waiting) if isinstance(current.scheme, Remembers) else {}
         for node in sorted({*sending, *waiting}):
-            devices, silent = (held[node].tolist() if node in held else [] for held in (sending, waiting))
-            turn.asked[node] = devices
-            ask = Ask(turn.link.round, fleet.hello.digest, turn.theta, devices, silent)
-            yield Message(ask.record(), node, MessageType.TRAIN, ttl=fleet.timeout_s, group_id=turn.group)
+            devices, silent = (share[node].tolist() if node in share else [] for share in (sending, waiting))
+            current.asked[node] = devices
+            request = TrainRequest(plan.round, nodes.greeting.digest, current.theta, devices, silent)
+            yield Message(request.record(), node, MessageType.TRAIN, ttl=nodes.timeout_s, group_id=current.group)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Superpose the replies as they come. What becomes of the sum is up to the scheme, and then to the loop."""
-        turn, _ = self._under_way()
-        turn.take(replies)
-        return None, MetricRecord({"used": len(turn.used), "expected": len(turn.link.sending)})
+        """Superpose the replies as they arrive. The estimate is the scheme's, the step the loop's."""
+        current, _ = self._in_progress()
+        current.add(replies)
+        return None, MetricRecord({"used": len(current.used), "expected": len(current.plan.sending)})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Nothing: the model is evaluated at the server, since what devices measure on their data is theirs."""
+        """Nothing: the model is evaluated at the server, since metrics on devices' data would be private too."""
         return ()
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
@@ -96,14 +104,18 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         return None
 
     def summary(self) -> None:
-        """Nothing: the run directory says what is run."""
+        """Nothing: the run directory has the config."""
 
-    def _under_way(self) -> tuple[Turn, Fleet]:
-        if self.turn is None or self.fleet is None:
-            raise RunError("no round is under way; OverTheAir.start plays them")
-        return self.turn, self.fleet
+    def _with_noise_seed(self, draws: Draws) -> Draws:
+        """The draws of the whole run: with secret noise, nobody can derive the noise from the shared seed."""
+        return replace(draws, noise_seed=secrets.randbits(64)) if self.wanted.secret_noise else draws
+
+    def _in_progress(self) -> tuple[ServerRound, Nodes]:
+        if self.round is None or self.nodes is None:
+            raise RunError("no round is in progress; OverTheAir.start plays them")
+        return self.round, self.nodes
 
 
 def _saved_every_round(config: Config) -> Config:
-    """What was released is never taken back, so no finished round may be forgotten."""
+    """A checkpoint after each round: a release cannot be undone, so no finished round may be forgotten."""
     return config.model_copy(update={"run": config.run.model_copy(update={"checkpoint_every": 1})})

@@ -1,31 +1,24 @@
-"""What the paper fixes and prints: its two benchmarks, its tables, and what it says that its figures show."""
+"""Settings and printed values of the paper's two benchmarks, and what its text says of the figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pfels.documents.paper import Printed
 
 SCHEMES = ("pfels", "wfl-p", "wfl-pdp")
 RATIOS = tuple(round(0.1 * i, 1) for i in range(1, 11))  # the p of fig-compression
 SEEDS = (0, 1, 2, 3, 4)
 
 
-@dataclass(frozen=True)
-class Printed:
-    """A row of a table: accuracy as a share, subcarriers in units of d, and energy."""
-
-    accuracy: float
-    subcarriers: int
-    energy: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """One of the paper's two data sets with all that its experiments fix for it.
+    """One of the paper's two data sets, with the settings of its experiments.
 
-    `stand_ins` are presets of the same kind (IID, or by writer) that a laptop can train, the first choice first.
-    `epsilon` is the per-round claim of the table and of the training curves, `compression_epsilon` that of accuracy
-    against p. The values of ε in accuracy against ε are not printed: `epsilons` are those that the text names, and
-    some between. From `same_from` on, says the text, WFL-PDP is as good as WFL-P; from `ahead_from` on PFELS is
-    better than WFL-P.
+    `stand_ins` are presets of the same kind (IID, or by writer) that a laptop can train, in order of preference.
+    `epsilon` is the claim per round of the table and of the training curves, `compression_epsilon` that of
+    fig-compression. The paper does not print the values of ε in fig-privacy: `epsilons` are those that its text
+    names, and some in between. According to the text, WFL-PDP is as good as WFL-P from ε = `same_from` on, and PFELS
+    is better than WFL-P from ε = `ahead_from` on.
     """
 
     title: str
@@ -53,9 +46,9 @@ CIFAR10 = Benchmark(
     same_from=2.5,
     ahead_from=1.0,
     printed={
-        "pfels": Printed(0.7642, 600, 2.55e11),
-        "wfl-p": Printed(0.7272, 2000, 5.19e11),
-        "wfl-pdp": Printed(0.7223, 2000, 3.70e11),
+        "pfels": Printed(accuracy=0.7642, subcarriers=600, energy=2.55e11),
+        "wfl-p": Printed(accuracy=0.7272, subcarriers=2000, energy=5.19e11),
+        "wfl-pdp": Printed(accuracy=0.7223, subcarriers=2000, energy=3.70e11),
     },
 )
 
@@ -71,8 +64,8 @@ FEMNIST = Benchmark(
     same_from=9.0,
     ahead_from=2.0,
     printed={
-        "pfels": Printed(0.8197, 500, 1.90e11),
-        "wfl-p": Printed(0.8143, 1000, 2.89e11),
-        "wfl-pdp": Printed(0.7855, 1000, 2.22e11),
+        "pfels": Printed(accuracy=0.8197, subcarriers=500, energy=1.90e11),
+        "wfl-p": Printed(accuracy=0.8143, subcarriers=1000, energy=2.89e11),
+        "wfl-pdp": Printed(accuracy=0.7855, subcarriers=1000, energy=2.22e11),
     },
 )

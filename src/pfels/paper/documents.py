@@ -1,4 +1,4 @@
-"""What a reproduction leaves behind: one document as JSON, its points as CSV, and a figure's pictures."""
+"""The files of a reproduction: the document as JSON, its rows as CSV, and a figure as PNG and PDF."""
 
 import csv
 import io
@@ -8,9 +8,11 @@ from typing import Any
 
 from pfels.runtime.files import to_json, write_atomically
 
+SENTENCES = ("why", "display", "reason", "distribution")  # left to the JSON
+
 
 def write(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]:
-    """Write the document under this stem, and give the names of the files; all but tables are drawn as well."""
+    """Write the document under this stem and return the names of the files; all but tables are drawn as well."""
     suffixes = [".json", ".csv"]
     rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
     write_atomically(stem.with_suffix(".csv"), _csv(rows))
@@ -18,7 +20,8 @@ def write(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]:
         from pfels.paper.pictures import draw
 
         suffixes += [".png", ".pdf"]
-        draw(document, kind, stem)
+        heading = [document["title"], document["command"]]
+        draw(document["points"], kind, stem, heading=heading, preferred=document.get("preferred_ratio", {}))
     files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
     write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
     return files
@@ -35,10 +38,10 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Nested values as `a.b` columns; sentences stay in the JSON."""
+    """Nested values as `a.b` columns."""
     cells: list[tuple[str, Any]] = []
     for key, value in row.items():
-        if key in ("why", "display", "reason", "distribution"):
+        if key in SENTENCES:
             continue
         cells += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
     return cells

@@ -1,24 +1,31 @@
-"""A table or figure of the paper, made again: its points, the paper's values beside them, and which claims hold."""
+"""One table or figure of the paper, end to end: its results, the printed values beside them, its claims checked."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pfels.config.load import load_config
+from pfels.documents.paper import (
+    BesidePrinted,
+    Claim,
+    FigurePoint,
+    LinkCurvePoint,
+    Reproduction,
+    Results,
+    SchemeFigures,
+    SchemeRow,
+)
 from pfels.paper import claims, documents, link
-from pfels.paper.benchmarks import SEEDS, Benchmark
-from pfels.paper.stand_ins import TUNING_SEEDS, Study, settle
+from pfels.paper.benchmarks import RATIOS, SEEDS, Benchmark
+from pfels.paper.curves import CURVE_AXES
+from pfels.paper.printed import Measured, beside_printed
+from pfels.paper.scheme_traces import draw_traces
+from pfels.paper.stand_ins import TUNING_SEEDS, StandIn, choose_stand_in
 from pfels.paper.targets import Target, check, find
-from pfels.runtime import files
+from pfels.runtime.files import writable_folder
 
 if TYPE_CHECKING:
-    from pfels.paper.trials import Watch
-    from pfels.runtime.processes import Report
-    from pfels.studies.sweep import Point
-
-
-def _unwatched(points: "Sequence[Point]") -> "AbstractContextManager[Report]":
-    return nullcontext(lambda index, done: None)
+    from pfels.studies.sweep import Watch
 
 
 def reproduce(
@@ -32,137 +39,134 @@ def reproduce(
     preset: str | None = None,
     learning_rates: Sequence[float] | None = None,
     command: str | None = None,
-    watch: "Watch" = _unwatched,
-) -> dict[str, Any]:
-    """The document of a target at a scale, which is also written to `out` as JSON and CSV, and figures as PNG and PDF.
+    watch: "Watch | None" = None,
+) -> Reproduction:
+    """A table or figure of the paper, also written to `out` as JSON and CSV, a figure as PNG and PDF as well.
 
-    `link` trains nobody and has the paper's full size. `laptop` trains what is at hand in the paper's place, or
-    `preset`; `paper` trains the paper's own settings. Trained points are found at their own best learning rate out of
-    `learning_rates`, and finished runs under `out` are not run again.
+    `link` needs no training and has the paper's full size. `laptop` trains data that are available in place of the
+    paper's, or `preset`; `paper` trains the paper's own settings. Every trained point has its own best learning rate
+    out of `learning_rates`. Finished runs under `out` are read, unfinished ones continued.
+
+    >>> import pfels, tempfile
+    >>> table = pfels.reproduce("table-cifar10", seeds=[0], overrides={"rounds": 5}, out=tempfile.mkdtemp())
+    >>> table["schemes"]["pfels"]["subcarriers"]  # in units of d: 5 rounds of p = 0.3
+    1.5
     """
     wanted, changed = find(target), dict(overrides or {})
     check(target, scale=scale, settings=changed, preset=preset, learning_rates=learning_rates)
-    studies = [] if scale == "link" else [
-        settle(each, scale=scale, overrides=changed, preset=preset, learning_rates=learning_rates)
-        for each in _meant(wanted, preset)
+    stand_ins = [] if scale == "link" else [
+        choose_stand_in(each, scale=scale, overrides=changed, preset=preset, learning_rates=learning_rates)
+        for each in _benchmarks(wanted, preset)
     ]  # fmt: skip
-    place = files.folder(Path(out))
-    document: dict[str, Any] = {
+    folder = writable_folder(Path(out))
+    if scale == "link":
+        notes = ["no training; energy is expected, with every update at its norm bound"]
+        results = _link(wanted, seeds, changed)
+    else:
+        notes = [_note(each) for each in stand_ins]
+        results = _trained(wanted, stand_ins, seeds=seeds, jobs=jobs, out=folder / "runs", watch=watch)
+    document: Reproduction = {
         "target": target,
         "title": wanted.link_title if scale == "link" else wanted.title,
         "scale": scale,
         "seeds": list(seeds),
         "command": command or f"pfels reproduce {target} --scale {scale}",
+        "notes": notes,
+        **results,
+        "files": [],
     }
-    if scale == "link":
-        document["notes"] = ["no training; energy in expectation, with every update at its norm bound"]
-        document |= _link(wanted, seeds, changed)
-    else:
-        document["notes"] = [_told(study) for study in studies]
-        document |= _trained(wanted, studies, seeds=seeds, jobs=jobs, out=place / "runs", watch=watch)
-    document["files"] = documents.write(document, wanted.kind, place / f"{target}-{scale}")
+    document["files"] = documents.write(document, wanted.kind, folder / f"{target}-{scale}")
     return document
 
 
-def _meant(target: Target, preset: str | None) -> Sequence[Benchmark]:
-    """The benchmarks that a preset can stand in for: of several, the one whose data are spread as the preset's are."""
+def _benchmarks(target: Target, preset: str | None) -> Sequence[Benchmark]:
+    """The benchmarks that a preset can stand in for: of several, the one with the preset's kind of partition."""
     if preset is None or len(target.benchmarks) == 1:
         return target.benchmarks
-    from pfels.config.load import load_config
-
-    spread_evenly = load_config(preset).data.partition == "iid"
-    return target.benchmarks[:1] if spread_evenly else target.benchmarks[1:]
+    iid = load_config(preset).data.partition == "iid"
+    return target.benchmarks[:1] if iid else target.benchmarks[1:]
 
 
-def _told(study: Study) -> str:
-    rates = ", ".join(f"{rate:g}" for rate in study.learning_rates)
-    chosen = f"η from {rates} by mean final test accuracy over seeds {TUNING_SEEDS[0]} and {TUNING_SEEDS[1]}"
-    if len(study.learning_rates) == 1:
+def _note(stand_in: StandIn) -> str:
+    rates = ", ".join(f"{rate:g}" for rate in stand_in.learning_rates)
+    chosen = f"η out of {rates}, by mean final test accuracy over seeds {TUNING_SEEDS[0]} and {TUNING_SEEDS[1]}"
+    if len(stand_in.learning_rates) == 1:
         chosen = f"η = {rates}"
-    return f"{study.note}; ε is {study.epsilon_scale:.3g} times the paper's; {chosen}"
+    return f"{stand_in.note}; ε is {stand_in.epsilon_scale:.3g} times the paper's; {chosen}"
 
 
-def _link(target: Target, seeds: Sequence[int], changed: Mapping[str, Any]) -> dict[str, Any]:
+def _link(target: Target, seeds: Sequence[int], changed: Mapping[str, Any]) -> Results:
+    """A target without training."""
     if target.kind == "table":
         (benchmark,) = target.benchmarks
-        rows = _beside(benchmark, link.table(benchmark, seeds, changed), same_size=True)
-        bench = claims.Bench(benchmark.title, len(seeds))
-        return {"schemes": rows, "claims": list(claims.of_table(bench, rows, full_scale=not changed))}
-    points: list[dict[str, Any]] = []
-    verdicts: list[dict[str, Any]] = []
+        rows, bench = link.table(benchmark, seeds, changed), claims.Bench(benchmark.title, len(seeds))
+        return _table(benchmark, rows, bench, same_size=True, full_scale=not changed)
+    points: list[FigurePoint] = []
+    verdicts: list[Claim] = []
     preferred: dict[str, float] = {}
     for benchmark in target.benchmarks:
-        title, dealt = benchmark.title, link.deal(benchmark, seeds, changed)
-        bench = claims.Bench(title, len(seeds))
+        traces, bench = draw_traces(benchmark, seeds, changed), claims.Bench(benchmark.title, len(seeds))
         if target.kind == "compression":
-            mine = list(link.compression(benchmark, dealt))
-            preferred[title] = link.preferred_ratio(benchmark, dealt)
-            verdicts += claims.of_bounds(bench, mine, preferred[title], benchmark.ratio)
+            points += link.compression(benchmark, traces)
+            best = preferred[benchmark.title] = link.preferred_ratio(benchmark, traces)
+            verdicts += claims.of_bounds(bench, RATIOS, best, benchmark.ratio)
         elif target.kind == "privacy":
-            mine = list(link.privacy(benchmark, dealt))
-            verdicts += claims.of_levels(bench, mine, benchmark)
+            levels = list(link.privacy(benchmark, traces))
+            points += levels
+            verdicts += claims.of_levels(bench, levels, benchmark)
         else:
-            mine = list(link.curves(benchmark, dealt))
-            last = _beside(benchmark, {point["scheme"]: point for point in mine}, same_size=True)
-            mine = [p if p["round"] < dealt[0].config.rounds else last[p["scheme"]] for p in mine]
-            verdicts += claims.of_table(bench, last, full_scale=not changed)
-        points += mine
-    extra = {"preferred_ratio": preferred} if preferred else {}
-    return {"points": points, **extra, "claims": verdicts}
-
-
-def _trained(
-    target: Target, studies: Sequence[Study], *, seeds: Sequence[int], jobs: int, out: Path, watch: "Watch"
-) -> dict[str, Any]:
-    from pfels.paper import trained
-    from pfels.paper.trials import run_trials
-
-    points: list[dict[str, Any]] = []
-    verdicts: list[dict[str, Any]] = []
-    for study in studies:
-        settings = trained.settings(target.kind, study)
-        trials = run_trials(study, settings, seeds=seeds, jobs=jobs, out=out, watch=watch)
-        benchmark = study.benchmark
-        bench = claims.Bench(f"{benchmark.title} ({study.preset})", len(seeds))
-        if target.kind == "table":
-            whole = study.preset == benchmark.preset
-            rows = _beside(benchmark, trained.table(trials), same_size=whole)
-            verdicts = list(claims.of_table(bench, rows, full_scale=whole and not study.overrides))
-            return {"schemes": rows, "claims": verdicts}
-        mine = trained.points(target.kind, study, trials)
-        if target.kind == "compression":
-            verdicts += claims.of_compression(bench, mine)
-        elif target.kind == "privacy":
-            verdicts += claims.of_privacy(bench, mine, benchmark)
-        else:
-            for axis in ("round", "subcarriers") if target.kind == "training" else ("energy",):
-                verdicts += claims.of_curves(bench, mine, axis)
-        points += mine
+            curves = list(link.curves(benchmark, traces))
+            ends = {point["scheme"]: Measured.of(point) for point in curves}  # the last round of each scheme
+            beside = beside_printed(benchmark, ends, same_size=True)
+            points += [_beside_end(point, beside, rounds=traces[0].config.rounds) for point in curves]
+            verdicts += claims.of_table(bench, ends, beside, full_scale=not changed)
+    if target.kind == "compression":
+        return {"points": points, "preferred_ratio": preferred, "claims": verdicts}
     return {"points": points, "claims": verdicts}
 
 
-def _beside(
-    benchmark: Benchmark, rows: Mapping[str, Mapping[str, Any]], *, same_size: bool
-) -> dict[str, dict[str, Any]]:
-    """The rows with the printed ones beside them, and each in relation to WFL-P's, which carries over to any size."""
-    wfl_p, printed_wfl_p = rows["wfl-p"], benchmark.printed["wfl-p"]
-    table = {}
-    for name, row in rows.items():
-        printed = benchmark.printed[name]
-        accuracy, energy = row["accuracy"], row["energy"]["mean"]
-        table[name] = {
-            **row,
-            "paper": vars(printed),
-            "difference": {
-                "accuracy": None if accuracy is None else accuracy["mean"] - printed.accuracy,
-                "subcarriers": row["subcarriers"] - printed.subcarriers if same_size else None,
-                "energy": energy / printed.energy - 1 if same_size else None,
-            },
-            "to_wfl_p": {
-                "energy": energy / wfl_p["energy"]["mean"],
-                "subcarriers": row["subcarriers"] / wfl_p["subcarriers"],
-                "paper_energy": printed.energy / printed_wfl_p.energy,
-                "paper_subcarriers": printed.subcarriers / printed_wfl_p.subcarriers,
-            },
-        }
-    return table
+def _beside_end(point: LinkCurvePoint, beside: Mapping[str, BesidePrinted], *, rounds: int) -> LinkCurvePoint:
+    return point if point["round"] < rounds else {**point, **beside[point["scheme"]]}
+
+
+def _trained(
+    target: Target, stand_ins: Sequence[StandIn], *, seeds: Sequence[int], jobs: int, out: Path, watch: "Watch | None"
+) -> Results:
+    """A target with training."""
+    from pfels.paper import trained  # not before it is needed: PyTorch takes seconds to import
+    from pfels.paper.trials import run_tuned
+
+    points: list[FigurePoint] = []
+    verdicts: list[Claim] = []
+    for each in stand_ins:
+        tuned = run_tuned(each, trained.settings(target.kind, each), seeds=seeds, jobs=jobs, out=out, watch=watch)
+        benchmark, bench = each.benchmark, claims.Bench(f"{each.benchmark.title} ({each.preset})", len(seeds))
+        if target.kind == "table":
+            own = each.preset == benchmark.preset
+            return _table(
+                benchmark, trained.table(tuned), bench, same_size=own, full_scale=own and not each.overrides
+            )  # fmt: skip
+        if target.kind == "compression":
+            accuracies = trained.compression(each, tuned)
+            points += accuracies
+            verdicts += claims.of_compression(bench, accuracies)
+        elif target.kind == "privacy":
+            accuracies = list(trained.privacy(each, tuned))
+            points += accuracies
+            verdicts += claims.of_privacy(bench, accuracies, benchmark)
+        else:
+            curves = trained.curves(each, tuned)
+            points += curves
+            for axis in CURVE_AXES[target.kind]:
+                verdicts += claims.of_curves(bench, curves, axis)
+    return {"points": points, "claims": verdicts}
+
+
+def _table(
+    benchmark: Benchmark, rows: Mapping[str, SchemeFigures], bench: claims.Bench, *, same_size: bool, full_scale: bool
+) -> Results:
+    """A table with the printed values beside it, and its claims."""
+    found = {name: Measured.of(row) for name, row in rows.items()}
+    beside = beside_printed(benchmark, found, same_size=same_size)
+    schemes: dict[str, SchemeRow] = {name: {**row, **beside[name]} for name, row in rows.items()}
+    return {"schemes": schemes, "claims": list(claims.of_table(bench, found, beside, full_scale=full_scale))}

@@ -1,4 +1,4 @@
-"""paper.targets"""
+"""The tables and figures of the paper by name, and which options go together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pfels.paper.benchmarks import CIFAR10, FEMNIST, Benchmark
 
 @dataclass(frozen=True)
 class Target:
-    """A table or a figure of the paper, the benchmarks it is about, and what the link alone can say of it."""
+    """A table or a figure of the paper, its benchmarks, and its title with and without training."""
 
     kind: str
     benchmarks: tuple[Benchmark, ...]
@@ -23,35 +23,35 @@ TARGETS = {
     "table-cifar10": Target(
         "table",
         (CIFAR10,),
-        "CIFAR-10: accuracy, subcarriers and energy",
-        "CIFAR-10: subcarriers and energy",
+        "CIFAR-10: accuracy, channel uses and energy",
+        "CIFAR-10: channel uses and energy",
     ),
     "table-femnist": Target(
         "table",
         (FEMNIST,),
-        "FEMNIST: accuracy, subcarriers and energy",
-        "FEMNIST: subcarriers and energy",
+        "FEMNIST: accuracy, channel uses and energy",
+        "FEMNIST: channel uses and energy",
     ),
     "fig-compression": Target(
         "compression",
         _BOTH,
         "accuracy of PFELS against the compression ratio p",
-        "the errors that the convergence bound expects of PFELS against the compression ratio p",
+        "convergence bound of PFELS against the compression ratio p",
     ),
     "fig-privacy": Target(
         "privacy",
         _BOTH,
-        "accuracy against the ε that the paper claims for a round",
-        "noise, and what the server learns, against the ε that the paper claims for a round",
+        "accuracy against the ε that the paper claims per round",
+        "noise, and privacy against the server, over the ε that the paper claims per round",
     ),
     "fig-training": Target(
-        "training", _BOTH, "loss and accuracy against rounds and subcarriers", "subcarriers used up by each round"
+        "training", _BOTH, "loss and accuracy against rounds and channel uses", "channel uses up to each round"
     ),
-    "fig-energy": Target("energy", _BOTH, "loss and accuracy against energy", "energy used up by each round"),
+    "fig-energy": Target("energy", _BOTH, "loss and accuracy against energy", "energy up to each round"),
 }
 
 SCALES = ("link", "laptop", "paper")
-AXES = {"compression": "compression.ratio", "privacy": "privacy.epsilon"}  # what a figure sets at every point
+AXES = {"compression": "compression.ratio", "privacy": "privacy.epsilon"}  # which setting varies along a figure
 
 
 def check(
@@ -62,14 +62,14 @@ def check(
     preset: str | None = None,
     learning_rates: Sequence[float] | None = None,
 ) -> None:
-    """Nothing, or an InputError where a target, a scale and what the user wants changed do not go together."""
+    """An InputError if a target, a scale and the other options do not go together."""
     kind = find(target).kind
     if scale not in SCALES:
         raise InputError(f"--scale = {scale!r}: must be one of {', '.join(SCALES)}")
     if scale != "laptop" and preset is not None:
-        raise InputError(f"--preset = {preset!r}: only --scale laptop lets another preset stand in")
+        raise InputError(f"--preset = {preset!r}: only --scale laptop trains another preset in its place")
     if scale == "link" and learning_rates is not None:
-        raise InputError("--learning-rates: --scale link trains nobody; leave it out")
+        raise InputError("--learning-rates: --scale link does not train; leave it out")
     for key in settings:
         if key in ("seed", "scheme", AXES.get(kind)):
             raise InputError(f"-s {key}: this target sets it itself{'; use --seeds' if key == 'seed' else ''}")

@@ -1,72 +1,90 @@
-"""The paper's tables and figures with real training, each point at its own best learning rate."""
+"""The paper's tables and figures with training, each point at its own best learning rate."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from pfels.documents.paper import SchemeFigures, TrainedCurvePoint, TrainedPoint
+from pfels.documents.studies import AggregateRow, Spread
 from pfels.paper.benchmarks import RATIOS, SCHEMES
-from pfels.paper.stand_ins import Study
-from pfels.paper.trials import Trial, curve
+from pfels.paper.stand_ins import StandIn
+from pfels.paper.trials import PointSettings, TunedPoint, curve
+from pfels.schemes.registry import scheme_entry
 from pfels.studies.aggregate import aggregate
 
 
-def settings(kind: str, study: Study) -> list[dict[str, Any]]:
-    """What the points of a target set, each once: WFL-P knows no ε, so one point serves all."""
-    benchmark = study.benchmark
+def settings(kind: str, stand_in: StandIn) -> list[PointSettings]:
+    """What the points of a target set, each once: WFL-P makes no claim of ε, so one point serves every ε."""
+    benchmark = stand_in.benchmark
     if kind == "compression":
-        epsilon = study.epsilon(benchmark.compression_epsilon)
-        return [{"scheme": "pfels", "compression.ratio": p, "privacy.epsilon": epsilon} for p in RATIOS]
-    epsilons = {name: [study.epsilon(benchmark.epsilon)] for name in SCHEMES}
-    if kind == "privacy":
-        epsilons |= {name: [study.epsilon(e) for e in benchmark.epsilons] for name in ("pfels", "wfl-pdp")}
-    return [
-        {"scheme": name, "compression.ratio": study.ratio, "privacy.epsilon": epsilon}
-        for name in SCHEMES
-        for epsilon in epsilons[name]
-    ]
+        epsilon = stand_in.epsilon(benchmark.compression_epsilon)
+        return [PointSettings("pfels", ratio, epsilon) for ratio in RATIOS]
+    points = []
+    for name in SCHEMES:
+        every = kind == "privacy" and scheme_entry(name).claims
+        for epsilon in benchmark.epsilons if every else (benchmark.epsilon,):
+            points.append(PointSettings(name, stand_in.ratio, stand_in.epsilon(epsilon)))
+    return points
 
 
-def table(trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
-    """A row for each scheme, over the seeds."""
-    rows = {}
-    for trial in trials:
-        whole, row = aggregate(trial.summaries), _point(trial)
-        rows[row.pop("scheme")] = row | {"subcarriers_total": whole["subcarriers"], "airtime_s": whole["airtime_s"]}
-    return rows
+def table(found: Sequence[TunedPoint]) -> dict[str, SchemeFigures]:
+    """One row per scheme, over the seeds."""
+    return {point.settings.scheme: _row(point) for point in found}
 
 
-def points(kind: str, study: Study, trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """The points of a figure."""
-    about = {"benchmark": study.benchmark.title, "preset": study.preset}
-    if kind in ("training", "energy"):
-        return [
-            {**about, "scheme": trial.settings["scheme"], "learning_rate": trial.learning_rate, **point}
-            for trial in trials
-            for point in curve(trial, dimension=trial.summaries[0]["dimension"])
-        ]
-    found = [{**about, **_point(trial)} for trial in trials]
-    return found if kind == "compression" else list(_over_grid(study, found))
+def _row(point: TunedPoint) -> SchemeFigures:
+    row = aggregate(point.summaries)
+    return {
+        "ratio": point.settings.ratio,
+        "epsilon": point.settings.epsilon,
+        "learning_rate": point.learning_rate,
+        "learning_rate_at_edge": point.at_edge,
+        "accuracy": row["accuracy"],
+        "loss": row["loss"],
+        "energy": _energy(row),
+        "subcarriers": round(row["subcarriers"] / row["dimension"], 3),
+        "privacy": row["privacy"],
+        "subcarriers_total": row["subcarriers"],
+        "airtime_s": row["airtime_s"],
+    }
 
 
-def _over_grid(study: Study, found: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The points of accuracy against ε, with the paper's ε whose place each has; WFL-P's stands at every ε."""
-    for printed in study.benchmark.epsilons:
-        epsilon = study.epsilon(printed)
-        for point in found:
-            if point["scheme"] == "wfl-p" or point["epsilon"] == epsilon:
+def curves(stand_in: StandIn, found: Sequence[TunedPoint]) -> list[TrainedCurvePoint]:
+    """The points of fig-training and fig-energy."""
+    return [point for each in found for point in curve(each, stand_in)]
+
+
+def compression(stand_in: StandIn, found: Sequence[TunedPoint]) -> list[TrainedPoint]:
+    """The points of fig-compression."""
+    return [_point(stand_in, each) for each in found]
+
+
+def privacy(stand_in: StandIn, found: Sequence[TunedPoint]) -> Iterator[TrainedPoint]:
+    """The points of fig-privacy, each with the paper's ε that it is the equivalent of; WFL-P's is used at every ε."""
+    points = [_point(stand_in, each) for each in found]
+    for printed in stand_in.benchmark.epsilons:
+        epsilon = stand_in.epsilon(printed)
+        for point in points:
+            if point["epsilon"] == epsilon or not scheme_entry(point["scheme"]).claims:
                 yield {**point, "epsilon": epsilon, "printed_epsilon": printed}
 
 
-def _point(trial: Trial) -> dict[str, Any]:
-    row = aggregate(trial.summaries)
+def _point(stand_in: StandIn, point: TunedPoint) -> TrainedPoint:
+    row = aggregate(point.summaries)
     return {
-        "scheme": trial.settings["scheme"],
-        "ratio": trial.settings["compression.ratio"],
-        "epsilon": trial.settings["privacy.epsilon"],
-        "learning_rate": trial.learning_rate,
-        "learning_rate_at_edge": trial.at_edge,
+        "benchmark": stand_in.benchmark.title,
+        "preset": stand_in.preset,
+        "scheme": point.settings.scheme,
+        "ratio": point.settings.ratio,
+        "epsilon": point.settings.epsilon,
+        "learning_rate": point.learning_rate,
+        "learning_rate_at_edge": point.at_edge,
         "accuracy": row["accuracy"],
         "loss": row["loss"],
-        "energy": row["energy"],
+        "energy": _energy(row),
         "subcarriers": round(row["subcarriers"] / row["dimension"], 3),
         "privacy": row["privacy"],
     }
+
+
+def _energy(row: AggregateRow) -> Spread:
+    assert row["energy"] is not None, "the paper's schemes all transmit over the air"
+    return row["energy"]

@@ -1,4 +1,4 @@
-"""What rounds cost a device, and against whom: events in, figures out."""
+"""What rounds cost a device in privacy, and against whom: events in, figures out."""
 
 import math
 from collections import Counter
@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfels.arrays import Reals
+from pfels.documents.privacy import Distribution
 from pfels.errors import InputError
 from pfels.privacy import checks
-from pfels.privacy.events import Adversary, Loss, Neighbours, RoundEvent, Sampling
-from pfels.privacy.gaussian import amplified, gaussian_epsilon
+from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, RoundEvent, Sampling
+from pfels.privacy.gaussian import amplified, gaussian_epsilon, mu_squared
 from pfels.privacy.outsider import Rounds, fixed_size_epsilon, poisson_epsilon
 
-NO_NOISE = "nothing hides the updates: there is no noise"
+NO_NOISE = "no noise hides the updates"
 
 COHORT_DEPENDENT = (
-    "the noise level depends on who was drawn and so tells an outsider who took part, which rules out amplification "
-    "by sampling; what holds against the server holds against an outsider too"
+    "the noise level depends on who was drawn, so it reveals who took part and rules out amplification by sampling; "
+    "the server's figure holds against an outsider too"
 )
 
 
@@ -38,10 +39,10 @@ def exact_per_round(*, noise_multiplier: float, delta: float, devices: int, coho
     return amplified(epsilon=gaussian_epsilon(mu=1 / noise_multiplier, delta=delta / rate), rate=rate)
 
 
-def server_loss(*, mu_squared: float, participations: int, delta: float) -> Loss:
+def server_loss(*, mu_squared: float, participations: int, delta: float) -> PrivacyLoss:
     """What the server learns of a device that is μ-GDP over all the rounds in which it took part."""
     epsilon = None if math.isinf(mu_squared) else gaussian_epsilon(mu=math.sqrt(mu_squared), delta=delta)
-    return Loss(
+    return PrivacyLoss(
         adversary=Adversary.SERVER,
         neighbours=Neighbours.DEVICE_EMPTIED,
         delta=delta,
@@ -82,15 +83,14 @@ class ServerLedger:
         places = np.searchsorted(self.ids, who)
         new = np.append(self.ids, -1)[places] != who
         ids = np.insert(self.ids, places[new], who[new])
-        mu_squared = np.insert(self.mu_squared, places[new], 0.0)
+        lost = np.insert(self.mu_squared, places[new], 0.0)
         participations = np.insert(self.participations, places[new], 0)
         here = np.searchsorted(ids, who)
-        z = event.server_noise_multiplier
-        mu_squared[here] += math.inf if z == 0 else z**-2
+        lost[here] += mu_squared(event.server_noise_multiplier)
         participations[here] += 1
-        return type(self)(self.devices, ids, mu_squared, participations)
+        return type(self)(self.devices, ids, lost, participations)
 
-    def worst(self, *, delta: float) -> Loss:
+    def worst(self, *, delta: float) -> PrivacyLoss:
         """The figure of the device that lost most."""
         checks.require_delta(delta)
         if not len(self.ids):
@@ -100,21 +100,26 @@ class ServerLedger:
             mu_squared=float(self.mu_squared[at]), participations=int(self.participations[at]), delta=delta
         )
 
-    def distribution(self, *, delta: float) -> dict[str, float | None]:
-        """The least, median, 90 % and largest ε among those who took part, and the share who never did.
+    def distribution(self, *, delta: float) -> Distribution:
+        """Minimum, median, 90 % quantile and maximum of ε over the devices that took part, and the share that did not.
 
         A quantile is the ε of a device that is really there; None is a device without any noise.
         """
         checks.require_delta(delta)
-        never = 1 - len(self.ids) / self.devices
-        quantiles: dict[str, float | None] = {}
-        for name, share in (("min", 0.0), ("median", 0.5), ("p90", 0.9), ("max", 1.0)):
-            if len(self.ids):
-                mu_squared = float(np.quantile(self.mu_squared, share, method="inverted_cdf"))
-                quantiles[name] = server_loss(mu_squared=mu_squared, participations=0, delta=delta).epsilon
-            else:
-                quantiles[name] = 0.0
-        return quantiles | {"never_took_part": never}
+
+        def quantile(share: float) -> float | None:
+            if not len(self.ids):
+                return 0.0
+            at = float(np.quantile(self.mu_squared, share, method="inverted_cdf"))
+            return server_loss(mu_squared=at, participations=0, delta=delta).epsilon
+
+        return {
+            "min": quantile(0.0),
+            "median": quantile(0.5),
+            "p90": quantile(0.9),
+            "max": quantile(1.0),
+            "never_took_part": 1 - len(self.ids) / self.devices,
+        }
 
 
 def neighbours_for(*, adversary: Adversary, sampling: Sampling) -> Neighbours:
@@ -132,7 +137,7 @@ def outsider_loss(
     sampling: Sampling,
     delta: float,
     cohort_dependent: bool = False,
-) -> Loss:
+) -> PrivacyLoss:
     """What `rounds` (how many had each noise multiplier) tell someone who sees only the models.
 
     ε is None where it would have to be infinite, or where the noise level depends on who was drawn.
@@ -148,20 +153,20 @@ def outsider_loss(
         epsilon, why = 0.0, "nothing was released"
     elif sampling is Sampling.POISSON:
         epsilon, accountant = poisson_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)
-        why = f"every device takes part by its own coin, {cohort} in {devices}, unseen by the outsider"
+        why = f"Poisson sampling at rate {cohort}/{devices}, hidden from the outsider"
     else:
         epsilon, accountant = fixed_size_epsilon(rounds, devices=devices, cohort=cohort, delta=delta)
         why = (
-            f"exactly {cohort} of {devices} take part, unseen by the outsider: who replaces a device moves the sum "
-            "by twice the bound"
+            f"sampling of exactly {cohort} of {devices} devices, hidden from the outsider; a replaced device moves the "
+            "sum by twice the norm bound"
         )
     relation = neighbours_for(adversary=Adversary.OUTSIDER, sampling=sampling)
-    return Loss(Adversary.OUTSIDER, relation, delta, epsilon, accountant, why)
+    return PrivacyLoss(Adversary.OUTSIDER, relation, delta, epsilon, accountant, why)
 
 
 def price(
     events: Iterable[RoundEvent], *, adversary: Adversary, delta: float, neighbours: Neighbours | None = None
-) -> Loss:
+) -> PrivacyLoss:
     """What a run's rounds cost: against the server the worst device's figure, against an outsider everyone's.
 
     `neighbours` may be left out: there is one relation for each adversary and sampling. Asking for another raises.

@@ -1,9 +1,8 @@
-"""The least noise that meets a budget for a whole training."""
+"""Budgets for a whole training, and the minimum noise that meets one."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.stats import binom
@@ -11,12 +10,45 @@ from scipy.stats import binom
 from pfels.errors import InputError
 from pfels.privacy import checks
 from pfels.privacy.accountant import outsider_loss, server_loss
-from pfels.privacy.events import Adversary, Loss, Sampling
-from pfels.privacy.gaussian import gaussian_mu
+from pfels.privacy.events import Adversary, PrivacyLoss, Sampling
+from pfels.privacy.gaussian import gaussian_mu, mu_squared
 
 LEAST, MOST = 1e-3, 1e6  # the noise multipliers that are tried
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 1e6
 CLOSE = 0.999  # an ε from here to 1 times the budget is close enough
+
+
+@dataclass(frozen=True, init=False)
+class Budget:
+    """What a whole training may cost: ε at the config's δ, and the adversary against whom it must hold.
+
+    >>> Budget(8.0, "server")
+    Budget(epsilon=8.0, adversary=<Adversary.SERVER: 'server'>)
+    """
+
+    epsilon: float
+    adversary: Adversary
+
+    def __init__(self, epsilon: float, adversary: Adversary | str = Adversary.SERVER) -> None:
+        checks.require_positive("epsilon", epsilon)
+        if adversary not in list(Adversary):
+            raise InputError(f"adversary = {adversary!r}: must be one of {', '.join(Adversary)}")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "adversary", Adversary(adversary))
+
+    def settings(self) -> dict[str, float | str]:
+        """The budget as config keys."""
+        return {"privacy.total_epsilon": self.epsilon, "privacy.adversary": self.adversary.value}
+
+
+@dataclass(frozen=True)
+class RequiredNoise:
+    """The noise multiplier that a budget requires of a scheme, the level β that gives it (None on ideal links), and
+    the privacy loss of a training with it: never more than the budget."""
+
+    noise_multiplier: float
+    beta: float | None
+    loss: PrivacyLoss
 
 
 @dataclass(frozen=True)
@@ -24,7 +56,7 @@ class Calibration:
     """A noise multiplier, and what the accountant says of a training with it: never more than the budget."""
 
     noise_multiplier: float
-    loss: Loss
+    loss: PrivacyLoss
 
 
 def calibrate(
@@ -52,10 +84,10 @@ def calibrate(
     times = rounds if participations is None else participations
     checks.require_count("participations", times, most=rounds)
 
-    def against_server(z: float) -> Loss:
-        return server_loss(mu_squared=times / z**2, participations=times, delta=delta)
+    def against_server(z: float) -> PrivacyLoss:
+        return server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=delta)
 
-    def against_outsider(z: float) -> Loss:
+    def against_outsider(z: float) -> PrivacyLoss:
         return outsider_loss({z: rounds}, devices=devices, cohort=cohort, sampling=sampling, delta=delta)
 
     mu = gaussian_mu(epsilon=epsilon, delta=delta)
@@ -69,22 +101,23 @@ def calibrate(
     return _search(against_outsider, epsilon=epsilon, guess=guess)
 
 
-def ration(*, rounds: int, rate: float) -> int:
-    """How often a device should take part at most, where each draw has probability `rate` and each costs privacy.
+def participation_cap(*, rounds: int, rate: float) -> int:
+    """The maximum number of participations per device that serves best, where a device is drawn with probability
+    `rate` per round and each participation costs privacy.
 
-    With n times at most, z grows like √n while a device is heard E[min(X, n)] times, X binomial: the n with the most
-    heard for the noise.
+    With a cap of n, z grows like √n while a device is heard E[min(X, n)] times, X binomial: the n with the largest
+    ratio of the two.
     """
     times = np.arange(1, rounds + 1)
     heard = np.cumsum(binom.sf(times - 1, rounds, rate))  # E[min(X, n)] = P(X > 0) + … + P(X > n − 1)
     return int(times[np.argmax(heard / np.sqrt(times))])
 
 
-def _meets(loss: Loss, epsilon: float) -> bool:
+def _meets(loss: PrivacyLoss, epsilon: float) -> bool:
     return loss.epsilon is not None and loss.epsilon <= epsilon
 
 
-def _search(loss_at: Callable[[float], Loss], *, epsilon: float, guess: float) -> Calibration:
+def _search(loss_at: Callable[[float], PrivacyLoss], *, epsilon: float, guess: float) -> Calibration:
     """The smallest z whose loss meets ε, found from both sides; what is returned has been priced and meets it."""
     z = min(max(guess, LEAST), MOST)
     enough: Calibration | None = None
@@ -123,24 +156,3 @@ def _between(short: tuple[float, float], enough: Calibration, epsilon: float) ->
         aim = math.log(epsilon) + math.log(CLOSE) / 2
         share = (above - aim) / (above - below)
     return math.exp(low + min(max(share, 0.1), 0.9) * (high - low))
-
-
-@dataclass(frozen=True)
-class Footing:
-    """A budget for the whole training, and against whom it must hold."""
-
-    epsilon: float
-    adversary: Adversary
-
-    def settings(self) -> dict[str, Any]:
-        """The budget as config keys."""
-        return {"privacy.total_epsilon": self.epsilon, "privacy.adversary": self.adversary.value}
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a whole training of so many rounds may cost against one adversary."""
-
-    epsilon: float
-    adversary: Adversary
-    rounds: int

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
+import numpy as np
+
+from pfels.arrays import Reals
+from pfels.documents.privacy import ExplainedFigure
 from pfels.errors import InputError
-from pfels.privacy.checks import require_cohort, require_noise_multiplier, require_positive
+from pfels.privacy.checks import require_cohort, require_noise_multiplier
 
 
 class Adversary(StrEnum):
@@ -41,7 +45,7 @@ class Neighbours(StrEnum):
 
 
 class Sampling(StrEnum):
-    """How a cohort is drawn: exactly r of N devices, or each device by its own coin with probability r/N."""
+    """How a cohort is drawn: exactly r of N devices, or each device independently with probability r/N."""
 
     WITHOUT_REPLACEMENT = "without-replacement"
     POISSON = "poisson"
@@ -79,7 +83,7 @@ class RoundEvent:
 
 
 @dataclass(frozen=True)
-class Loss:
+class PrivacyLoss:
     """An (ε, δ) with all that it means nothing without; ε is an upper bound, or None and the reason why not."""
 
     adversary: Adversary
@@ -106,9 +110,9 @@ class Loss:
         known = "no bound below 100" if self.neighbours is Neighbours.REPLACE_ONE else "more than 100"
         return f"{known} (at most {self.epsilon:,.0f})"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ExplainedFigure:
         """The figure for JSON: `reason` in place of an accountant where there is none."""
-        common = {
+        figure: ExplainedFigure = {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adversary": self.adversary.value,
@@ -117,15 +121,22 @@ class Loss:
             "why": self.why,
         }
         if self.epsilon is None:
-            return common | {"reason": self.why}
-        counted = {} if self.participations is None else {"participations": self.participations}
-        shown = {"accountant": self.accountant, "exceeds_100": self.exceeds_100, "display": self.display}
-        return common | counted | shown
+            return {**figure, "reason": self.why}
+        if self.participations is not None:
+            figure["participations"] = self.participations
+        return {
+            **figure, "accountant": self.accountant, "exceeds_100": self.exceeds_100, "display": self.display
+        }  # fmt: skip
 
 
-def noise_multiplier_at(*, beta: float, bound: float, noise_std: float) -> float:
-    """z = σ₀/(βs) of updates of norm at most s = `bound` that arrive at level β."""
-    require_positive("beta", beta)
+Level = TypeVar("Level", float, Reals)
+
+
+def noise_multiplier_at(*, beta: Level, bound: float, noise_std: float) -> Level:
+    """z = σ₀/(βs) of updates of norm at most s = `bound` that arrive at level β, for one β or an array; 0 where β is
+    infinite."""
+    if not np.all(beta > 0):
+        raise InputError(f"beta = {beta}: must be above 0")
     return noise_std / (beta * bound)
 
 

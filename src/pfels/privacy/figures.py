@@ -1,11 +1,11 @@
 """The four privacy figures side by side: what the paper claims, what that is exactly, and what holds against whom."""
 
-from typing import Any
-
+from pfels.documents.privacy import AssumedServerFigure, ClaimedFigure, ExplainedFigure, PrivacyFigures
 from pfels.errors import InputError
 from pfels.privacy import checks, claim
 from pfels.privacy.accountant import COHORT_DEPENDENT, exact_per_round, outsider_loss, server_loss
-from pfels.privacy.events import Adversary, Loss, Neighbours, Sampling
+from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, Sampling
+from pfels.privacy.gaussian import mu_squared
 
 
 def figures(
@@ -20,7 +20,7 @@ def figures(
     participations: int | None = None,
     server_noise_multiplier: float | None = None,
     cohort_dependent: bool = False,
-) -> dict[str, Any]:
+) -> PrivacyFigures:
     """Every figure of a training whose rounds all have one noise multiplier, ready for JSON.
 
     Give either the noise multiplier or the ε that the paper claims for a round. `participations` is how often the
@@ -56,22 +56,23 @@ def figures(
     }
 
 
-def claimed_figure(z: float, epsilon: float | None, *, delta: float, devices: int, cohort: int) -> dict[str, Any]:
+def claimed_figure(z: float, epsilon: float | None, *, delta: float, devices: int, cohort: int) -> ClaimedFigure:
     """What the paper claims for a round, and whether its proof covers it; without ε, what its formula gives for z."""
     below = claim.claim_valid_below(devices=devices, cohort=cohort)
-    figure = {
+    figure: ClaimedFigure = {
         "epsilon": epsilon,
         "delta": delta,
         "adversary": Adversary.SERVER.value,
         "neighbours": Neighbours.ADD_REMOVE.value,
         "valid": False,
         "valid_below": below,
+        "why": "",
     }
     if epsilon is None:
         try:
             epsilon = claim.claimed_epsilon(noise_multiplier=z, delta=delta, devices=devices, cohort=cohort)
         except InputError as error:
-            return figure | {"why": f"the paper's formula gives nothing here: {error}"}
+            return {**figure, "why": f"the paper's formula gives nothing here: {error}"}
     valid = claim.claim_is_valid(epsilon=epsilon, delta=delta, devices=devices, cohort=cohort)
     if valid:
         why = f"one round only, in the range of the proof, ε < 2r/N = {below:g}, where nobody knows who was drawn"
@@ -79,12 +80,12 @@ def claimed_figure(z: float, epsilon: float | None, *, delta: float, devices: in
         why = f"the paper's proof needs ε < 2r/N = {below:g}"
     else:
         why = f"the paper's proof needs δ < r/N = {cohort / devices:g}"
-    return figure | {"epsilon": epsilon, "valid": valid, "why": why}
+    return {**figure, "epsilon": epsilon, "valid": valid, "why": why}
 
 
 def exact_figure(
     z: float, *, delta: float, devices: int, cohort: int, sampling: Sampling, cohort_dependent: bool
-) -> dict[str, Any]:
+) -> ExplainedFigure:
     """What the paper's own argument gives for a round with noise multiplier z when nothing is approximated."""
     # For whom it can hold: amplification needs an adversary who does not know the cohort, add-remove needs a cohort
     # whose other members stay as they are.
@@ -94,7 +95,7 @@ def exact_figure(
         why += f"; not a guarantee: {COHORT_DEPENDENT}"
     elif not holds:
         why += "; not a guarantee: whoever is drawn in place of a removed device moves the sum as well"
-    loss = Loss(
+    loss = PrivacyLoss(
         adversary=Adversary.OUTSIDER,
         neighbours=Neighbours.ADD_REMOVE,
         delta=delta,
@@ -102,19 +103,20 @@ def exact_figure(
         accountant="gaussian",
         why=why,
     )
-    return loss.as_dict() | {"valid": holds}
+    return {**loss.as_dict(), "valid": holds}
 
 
-def _server(z: float, *, delta: float, rounds: int, participations: int | None, expected: float) -> dict[str, Any]:
+def _server(z: float, *, delta: float, rounds: int, participations: int | None, expected: float) -> AssumedServerFigure:
     times = rounds if participations is None else participations
     checks.require_count("participations", times, least=0, most=rounds)
-    worst = server_loss(mu_squared=times / z**2, participations=times, delta=delta)
+    worst = server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=delta)
     typical = max(1, round(expected))
-    usual = server_loss(mu_squared=typical / z**2, participations=typical, delta=delta)
+    usual = server_loss(mu_squared=mu_squared(z, times=typical), participations=typical, delta=delta)
     assumed = f"a device that takes part in {times} of {rounds} rounds"
     if participations is None:
         assumed = f"a device that takes part in all {rounds} rounds, since no smaller number is sure in advance"
-    return worst.as_dict() | {
+    return {
+        **worst.as_dict(),
         "why": f"{assumed}: {worst.why}",
         "typical": {"participations": typical, "epsilon": usual.epsilon, "display": usual.display},
     }

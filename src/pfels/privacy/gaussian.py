@@ -6,11 +6,24 @@ be anything from 1e-6 to 1e14.
 """
 
 import math
+from typing import overload
 
 import numpy as np
 from scipy import optimize, special, stats
 
 from pfels.arrays import Reals
+
+
+@overload
+def mu_squared(noise_multiplier: float, *, times: int = 1) -> float: ...
+@overload
+def mu_squared(noise_multiplier: Reals, *, times: int = 1) -> Reals: ...
+def mu_squared(noise_multiplier: float | Reals, *, times: int = 1) -> float | Reals:
+    """μ² = n/z² of n = `times` releases with noise multiplier z; infinite without noise, z = 0."""
+    if isinstance(noise_multiplier, np.ndarray):
+        with np.errstate(divide="ignore"):
+            return times * noise_multiplier**-2.0
+    return math.inf if noise_multiplier == 0 else times * noise_multiplier**-2
 
 
 def log_delta(*, epsilon: float, mu: Reals) -> Reals:

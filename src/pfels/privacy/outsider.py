@@ -26,7 +26,7 @@ ORDERS = (*range(2, 24), *range(24, 40, 2), *range(40, 64, 4), 64, 72, 80, 96, 1
 Rounds = Mapping[float, int]  # how many rounds had each noise multiplier
 
 
-def levels(rounds: Rounds) -> dict[float, int]:
+def coarsened(rounds: Rounds) -> dict[float, int]:
     """The same rounds at no more than MOST_LEVELS noise multipliers, each as it was or rounded down.
 
     Less noise only costs more, so the figure stays an upper bound; a few different values are left as they are.
@@ -50,7 +50,7 @@ def levels(rounds: Rounds) -> dict[float, int]:
 
 def poisson_epsilon(rounds: Rounds, *, devices: int, cohort: int, delta: float) -> tuple[float, str]:
     """ε for add-remove neighbours where each device is in with probability r/N, and which accountant gave it."""
-    rounds, rate = levels(rounds), cohort / devices
+    rounds, rate = coarsened(rounds), cohort / devices
     bounds = {"revealed-sampling": _revealed(rounds, rate=rate, delta=delta)}
     if delta < SMALLEST_PLD_DELTA or sum(rounds.values()) > MOST_PLD_ROUNDS:
         bounds["rdp"] = _rdp_epsilon(rounds, devices=devices, cohort=cohort, sampling=Sampling.POISSON, delta=delta)
@@ -65,7 +65,7 @@ def fixed_size_epsilon(rounds: Rounds, *, devices: int, cohort: int, delta: floa
     Replacing a device moves the sum by up to 2s. A noise multiplier here is relative to s, and dp-accounting's is
     relative to what the neighbouring relation moves, so it is handed z/2.
     """
-    halved = {z / 2: count for z, count in levels(rounds).items()}
+    halved = {z / 2: count for z, count in coarsened(rounds).items()}
     sampling = Sampling.WITHOUT_REPLACEMENT
     return _least(
         {

@@ -1,37 +1,41 @@
-"""Stored runs side by side: runs that differ in their seed alone as one line, lines that share a task as one study."""
+"""Stored runs side by side: runs that differ in their seed alone are a group, groups with one task a comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pfels.arrays import Reals
-from pfels.config.scheme_keys import PLUS_KEYS
+from pfels.config.scheme_settings import uses
 from pfels.config.tree import NEUTRAL_KEYS, Config
+from pfels.documents.privacy import RunPrivacy
+from pfels.documents.studies import AggregateRow
 from pfels.experiment.reader import StoredRun
-from pfels.schemes.registry import CLAIMING, POISSON_ONLY, SCHEMES
+from pfels.schemes.registry import scheme_entry, scheme_names
 from pfels.studies.aggregate import aggregate
 
-PARTIAL = PLUS_KEYS | {"privacy.epsilon", "cohort.sampling"}  # what only some schemes know sets no other scheme apart
+Settings = dict[str, Any]  # a config as `table.key`
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity after so many rounds: mean, least and most over the seeds, and what had been spent by then.
+    """A quantity over the rounds: mean, minimum and maximum over the seeds, and what had been spent by then.
 
-    `spent` holds `rounds`, `subcarriers` and, where there is such a figure, `energy`, as means over the seeds.
+    `spent` holds `rounds`, `subcarriers` (channel uses) and, where there is such a figure, `energy`, as means over the
+    seeds.
     """
 
     mean: Reals
-    low: Reals
-    high: Reals
+    minimum: Reals
+    maximum: Reals
     spent: Mapping[str, Reals]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Finished runs that differ in their seed alone, or one unfinished run; `style` tells it from its neighbours."""
+    """Finished runs that differ in their seed alone, or one unfinished run; `style` numbers it in its comparison."""
 
     style: int
     label: str
@@ -39,12 +43,12 @@ class Group:
 
     @property
     def config(self) -> Config:
-        """The config, up to its seed."""
+        """The config of its first run; the others differ in their seed."""
         return self.runs[0].config
 
     @property
     def finished(self) -> bool:
-        """Whether its runs are."""
+        """Whether its runs are finished."""
         return self.runs[0].summary is not None
 
     @property
@@ -53,28 +57,29 @@ class Group:
         return self.runs[0].rounds
 
     @property
-    def row(self) -> dict[str, Any] | None:
-        """Means, spreads and the worst privacy figure of finished runs."""
+    def row(self) -> AggregateRow | None:
+        """Means, standard deviations and the worst privacy figures of finished runs."""
         summaries = [run.summary for run in self.runs if run.summary is not None]
         return aggregate(summaries) if summaries else None
 
     @property
     def has_energy(self) -> bool:
         """Whether the scheme transmits over the air, and so has an energy."""
-        return self.rounds > 0 and not np.isnan(self.stack("energy")).any()
+        return self.rounds > 0 and not bool(np.isnan(self.stack("energy")).any())
 
     def stack(self, column: str) -> Reals:
-        """A column of every run, a run a row."""
+        """A column of every run, one row per run."""
         return np.stack([run.columns[column] for run in self.runs])
 
-    def curve(self, column: str, *, most: int = 400) -> Curve | None:
-        """A column over the rounds that have it, thinned evenly to at most so many points; None without any."""
+    def curve(self, column: str, *, limit: int = 400) -> Curve | None:
+        """A column over the rounds that have it, thinned evenly to at most `limit` points; None without any."""
         values = self.stack(column)
         at = np.flatnonzero(~np.isnan(values).any(0))
         if not len(at):
             return None
-        at = at[thinned(len(at), most=most)]
-        spent = {"rounds": at + 1.0, "subcarriers": self.stack("subcarriers").cumsum(1).mean(0)[at]}
+        at = at[thinned(len(at), limit=limit)]
+        rounds: Reals = (at + 1).astype(np.float64)
+        spent = {"rounds": rounds, "subcarriers": self.stack("subcarriers").cumsum(1).mean(0)[at]}
         if self.has_energy:
             spent["energy"] = self.stack("energy").cumsum(1).mean(0)[at]
         values = values[:, at]
@@ -82,8 +87,8 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Study:
-    """Groups with the same data and network: what may stand in one table."""
+class Comparison:
+    """Groups with the same data and network, and the settings in which they differ."""
 
     groups: tuple[Group, ...]
     differing: tuple[str, ...]
@@ -94,97 +99,98 @@ class Study:
         return [run for group in self.groups for run in group.runs]
 
     @property
-    def common(self) -> dict[str, Any]:
-        """The settings that all runs share, but for the seed."""
-        skip = {"seed", *self.differing, *NEUTRAL_KEYS}
-        known: dict[str, Any] = {}
+    def schemes(self) -> list[str]:
+        """The schemes, in the order of the groups."""
+        return list(dict.fromkeys(group.config.scheme for group in self.groups))
+
+    @property
+    def common(self) -> Settings:
+        """The settings, other than the seed, that all runs share whose scheme uses them."""
+        known: Settings = {}
+        order: Settings = {}  # of the config, also for what only some schemes use
         for group in self.groups:
-            known = effective(group.runs[0]) | known
-        for key in PARTIAL & known.keys():
-            schemes = dict.fromkeys(group.config.scheme for group in self.groups if key in effective(group.runs[0]))
-            if len(schemes) < len({group.config.scheme for group in self.groups}):
-                known[key] = f"{known[key]} ({', '.join(schemes)})"
-        return {key: value for key, value in known.items() if key not in skip}
+            known, order = effective(group.runs[0]) | known, order | group.config.flat()
+        skip = {"seed", *self.differing}
+        return {key: known[key] for key in order | known if key in known and key not in skip}
 
 
-def studies(runs: Sequence[StoredRun]) -> tuple[list[Study], list[tuple[StoredRun, StoredRun]]]:
-    """The studies that these runs make up, and the runs left out as copies, each with the one it repeats."""
+def comparisons(runs: Sequence[StoredRun]) -> tuple[list[Comparison], list[tuple[StoredRun, StoredRun]]]:
+    """One comparison per data set and network, and the runs left out as copies, each with the one it repeats."""
     kept: dict[str, StoredRun] = {}
     copies = []
-    for run in sorted(
-        runs, key=lambda run: -run.rounds
-    ):  # stable: of two copies the one that got further, then the first
-        first = kept.setdefault(repr(_settings(run.config)), run)
+    # The sort is stable: of two copies the one with more rounds is kept, then the first.
+    for run in sorted(runs, key=lambda run: -run.rounds):
+        first = kept.setdefault(repr(used_settings(run.config)), run)
         if first is not run:
             copies.append((run, first))
     tasks: dict[str, list[StoredRun]] = {}
     for run in runs:
-        if kept[repr(_settings(run.config))] is run:
+        if kept[repr(used_settings(run.config))] is run:
             task = {k: v for k, v in run.config.flat().items() if k.startswith(("data.", "model."))}
             tasks.setdefault(repr(task), []).append(run)
-    return [_study(members) for members in tasks.values()], copies
+    return [_comparison(members) for members in tasks.values()], copies
 
 
-def thinned(count: int, *, most: int) -> Any:
-    """Indices of at most so many of `count` things, evenly apart, with the first and the last."""
-    if count <= most:
-        return np.arange(count)
-    return np.linspace(0, count - 1, most).round().astype(np.int64)
+def thinned(count: int, *, limit: int) -> NDArray[np.int64]:
+    """Indices of at most `limit` of `count` things, evenly spaced, with the first and the last."""
+    if count <= limit:
+        return np.arange(count, dtype=np.int64)
+    return np.linspace(0, count - 1, limit).round().astype(np.int64)
 
 
-def _settings(config: Config) -> dict[str, Any]:
-    return {key: value for key, value in config.flat().items() if key not in NEUTRAL_KEYS}
+def used_settings(config: Config) -> Settings:
+    """The settings that can change the result: those that the scheme uses."""
+    flat = config.flat()
+    return {key: flat[key] for key in flat if key not in NEUTRAL_KEYS and uses(config.scheme, key)}
 
 
-def effective(run: StoredRun) -> dict[str, Any]:
-    """The settings as the scheme takes them: without those that it does not know, and with an ε that was worked out
-    from a budget as what it is, since that is another number for every seed."""
-    flat, scheme = run.config.flat(), run.config.scheme
-    flat = {key: value for key, value in flat.items() if scheme == "pfels-plus" or key not in PLUS_KEYS}
-    if scheme in POISSON_ONLY:
-        del flat["cohort.sampling"]
-    if scheme not in CLAIMING:
-        del flat["privacy.epsilon"]
-    elif run.summary is not None and _on_budget(run.summary["privacy"], run.config.privacy.total_epsilon):
-        flat["privacy.epsilon"] = f"for a total of {run.config.privacy.total_epsilon:g}"
-    return flat
+def effective(run: StoredRun) -> Settings:
+    """The settings that the scheme uses, with the δ that applies where none is set; an ε derived from a budget is shown
+    as that budget, since every seed has another one."""
+    used, total = used_settings(run.config), run.config.privacy.total_epsilon
+    used["privacy.delta"] = run.config.delta
+    claims = scheme_entry(run.config.scheme).claims
+    if claims and run.summary is not None and _on_budget(run.summary["privacy"], total):
+        used["privacy.epsilon"] = f"for a total of {total:g}"
+    return used
 
 
-def _on_budget(privacy: Mapping[str, Any], total: float) -> bool:
-    spent = [privacy[adversary]["epsilon"] for adversary in ("server", "outsider")]
+def _on_budget(privacy: RunPrivacy, total: float) -> bool:
+    spent = (privacy["server"]["epsilon"], privacy["outsider"]["epsilon"])
     return any(epsilon is not None and abs(epsilon / total - 1) < 1e-6 for epsilon in spent)
 
 
-def _study(runs: Sequence[StoredRun]) -> Study:
-    settings = [{k: v for k, v in effective(run).items() if k not in NEUTRAL_KEYS} for run in runs]
-    keys = dict.fromkeys(key for each in settings for key in each)
+def _comparison(runs: Sequence[StoredRun]) -> Comparison:
+    settings = [(run.config.scheme, effective(run)) for run in runs]
+    keys = dict.fromkeys(key for _, flat in settings for key in flat if key != "seed")
     differing = tuple(
-        key
-        for key in keys
-        if key != "seed" and len({repr(each.get(key)) for each in settings if key in each or key not in PARTIAL}) > 1
+        key for key in keys if len({repr(flat.get(key)) for scheme, flat in settings if uses(scheme, key)}) > 1
     )
     gathered: dict[str, list[StoredRun]] = {}
-    order = list(SCHEMES)
+    order = scheme_names()
     for run in sorted(runs, key=lambda run: (run.summary is None, order.index(run.config.scheme), run.config.seed)):
         flat = effective(run)
         key = repr([flat.get(name) for name in differing])
         gathered.setdefault(key if run.summary is not None else f"{key}, {run.config.seed}, unfinished", []).append(run)
     groups = [Group(i, _label(members[0], differing), tuple(members)) for i, members in enumerate(gathered.values())]
-    return Study(tuple(groups), differing)
+    return Comparison(tuple(groups), differing)
 
 
 def _label(run: StoredRun, differing: Sequence[str]) -> str:
-    """The scheme and what else sets a group apart, in few words."""
-    flat = effective(run)
+    """The scheme and the other settings that set a group apart."""
+    flat, scheme = effective(run), run.config.scheme
     leaves = [key.rpartition(".")[2] for key in differing]
-    parts = [run.config.scheme]
+    parts = [scheme]
     for key, leaf in zip(differing, leaves, strict=True):
-        if key != "scheme" and (key in flat or key not in PARTIAL):
-            parts.append(f"{leaf if leaves.count(leaf) == 1 else key}={_written(flat.get(key, 'unset'))}")
+        if key != "scheme" and uses(scheme, key):
+            parts.append(f"{leaf if leaves.count(leaf) == 1 else key}={written(flat.get(key, 'unset'))}")
     if run.summary is None:
         parts.append(f"seed={run.config.seed} (unfinished)")
     return ", ".join(parts)
 
 
-def _written(value: Any) -> str:
+def written(value: object) -> str:
+    """A setting for a reader."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:.6g}" if isinstance(value, float) else str(value)

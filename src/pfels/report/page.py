@@ -3,86 +3,68 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pfels.documents.report import Report
 from pfels.errors import InputError
 from pfels.experiment.reader import Damaged, StoredRun, find
-from pfels.report import plots, privacy, tables
-from pfels.report import settings as report_settings
-from pfels.report import text as report_text
-from pfels.report.groups import Study, studies
-from pfels.runtime.files import show, write_atomically
-
-MOST_ALIGNMENT_PLOTS = 12
-
-LEARNING = (
-    ("accuracy", "test_accuracy", "test accuracy"),
-    ("train-loss", "train_loss", "training loss"),
-    ("test-loss", "test_loss", "test loss"),
-)
+from pfels.report import plots
+from pfels.report.groups import comparisons
+from pfels.report.sections import Section, document, section
+from pfels.runtime.files import printable, write_atomically
 
 
-def write_report(paths: Sequence[Path], out: Path | None = None) -> dict[str, Any]:
-    """Write the page about all runs in these directories and below; gives what went into it, ready for JSON.
+def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Report:
+    """Write one page about all runs in a directory, or in several, and below; gives what went into it.
 
-    Without `out` it is `report.html` in the directory, or here where there are several. Damaged runs are listed on
-    the page; an InputError is raised only where not one run can be reported.
+    Without `out` the page is `report.html` in the directory, or in the current one if there are several. Damaged runs
+    are listed on the page; an InputError is raised only if there is no run to report.
+
+    >>> import pathlib, pfels, tempfile
+    >>> out = pathlib.Path(tempfile.mkdtemp())
+    >>> result = pfels.run(pfels.load_config("demo", {"rounds": 2}), out / "run")
+    >>> report = pfels.write_report(out)
+    >>> pathlib.Path(report["report"]).name, report["runs"]
+    ('report.html', 1)
     """
-    runs, damaged = find(paths)
+    places = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    runs, damaged = find(places)
     if not runs:
-        first = "; ".join(f"{each.name}: {each.reason}" for each in damaged[:1])
-        raise InputError(f"no run to report ({first}{'; …' if len(damaged) > 1 else ''})")
-    found, copies = studies(runs)
-    target = out or (paths[0] if len(paths) == 1 else Path()) / "report.html"
+        reasons = [f"{each.name}: {each.reason}" for each in damaged] or ["no directory given"]
+        raise InputError(f"no run to report ({reasons[0]}{'; …' if len(reasons) > 1 else ''})")
+    found, copies = comparisons(runs)
+    target = Path(out) if out is not None else (places[0] if len(places) == 1 else Path()) / "report.html"
+    name = printable(target)
     if target.is_dir():
-        raise InputError(f"{show(target)}: is a directory; --out must be a file, such as {show(target)}/report.html")
+        raise InputError(f"{name}: is a directory; --out must be a file, such as {name}/report.html")
     if target.suffix.lower() not in (".html", ".htm") or (target.exists() and not target.is_file()):
-        raise InputError(f"{show(target)}: --out must be a page, such as {show(target.with_suffix('.html'))}")
-    page = _page(found, damaged, copies)
+        raise InputError(f"{name}: --out must be a page, such as {printable(target.with_suffix('.html'))}")
+    sections = [section(comparison, f"s{i}") for i, comparison in enumerate(found, 1)]
+    page = _page(sections, damaged, copies)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, page.encode())
     except OSError as error:
-        raise InputError(f"{show(target)}: cannot be written ({error.strerror}); choose a writable --out") from None
+        raise InputError(f"{name}: cannot be written ({error.strerror}); choose a writable --out") from None
     return {
-        "report": show(target),
+        "report": name,
         "runs": len(runs) - len(copies),
         "unfinished": [run.name for run in runs if run.summary is None],
         "damaged": [{"run": each.name, "reason": each.reason} for each in damaged],
         "copies": [{"run": copy.name, "of": first.name} for copy, first in copies],
-        "studies": [_document(study) for study in found],
+        "studies": [document(each) for each in sections],
     }
 
 
-def _document(study: Study) -> dict[str, Any]:
-    """A study for JSON: its groups with what the comparison table shows."""
-    groups = [
-        {
-            "label": group.label,
-            "scheme": group.config.scheme,
-            "finished": group.finished,
-            "rounds": group.rounds,
-            "seeds": [run.config.seed for run in group.runs],
-            "row": group.row,
-        }
-        for group in study.groups
-    ]
-    return {
-        "title": _title(study),
-        "groups": groups,
-        "command": report_settings.study_command(study),
-        "run_commands": [report_settings.run_command(run) for run in study.runs],
-    }
-
-
-def _page(found: Sequence[Study], damaged: Sequence[Damaged], copies: Sequence[tuple[StoredRun, StoredRun]]) -> str:
+def _page(
+    sections: Sequence[Section], damaged: Sequence[Damaged], copies: Sequence[tuple[StoredRun, StoredRun]]
+) -> str:
     from plotly.offline import get_plotlyjs
 
     environment = Environment(
@@ -92,17 +74,14 @@ def _page(found: Sequence[Study], damaged: Sequence[Damaged], copies: Sequence[t
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    figures: dict[str, plots.Figure] = {}
-    sections = [_section(study, f"s{i}", figures) for i, study in enumerate(found, 1)]
     scripts = [get_plotlyjs(), _asset("report.js")]
-    title = sections[0]["title"] if len(sections) == 1 else f"{len(sections)} studies"
     return environment.get_template("report.html").render(
-        title=title,
+        title=sections[0].title if len(sections) == 1 else f"{len(sections)} comparisons",
         sections=sections,
         damaged=damaged,
         copies=copies,
         version=version("pfels"),
-        figures=_embedded(figures),
+        figures=_embedded({name: figure for each in sections for name, figure in each.figures.items()}),
         style=Markup(_asset("report.css")),
         scripts=[Markup(script) for script in scripts],
         hashes=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
@@ -111,83 +90,11 @@ def _page(found: Sequence[Study], damaged: Sequence[Damaged], copies: Sequence[t
     )
 
 
-def _section(study: Study, key: str, figures: dict[str, plots.Figure]) -> dict[str, Any]:
-    """All that the template needs for one study; its figures go into `figures` under names that start with `key`."""
-    drawn = [group for group in study.groups if group.rounds]
-    learning = []
-    for name, column, title in LEARNING:
-        figure = plots.learning(drawn, column, title)
-        if figure["data"]:
-            figures[f"{key}-{name}"] = figure
-            rows = [(group, tables.checkpoints(group, column)) for group in drawn]
-            learning.append({"id": f"{key}-{name}", "title": title, "rows": rows, "groups": drawn})
-    alignment, energy = tables.alignment(study), tables.device_energy(study)
-    changing = [row for row in alignment if not row["constant"]]
-    for row in changing[:MOST_ALIGNMENT_PLOTS]:
-        row["figure"] = f"{key}-beta-{row['group'].style}"
-        figures[row["figure"]] = plots.alignment(row["group"])
-    if energy:
-        figures[f"{key}-energy"] = plots.device_energy([row["group"] for row in energy])
-    spread = privacy.spread_rows(study)
-    if spread:
-        figures[f"{key}-spread"] = plots.server_spread(spread)
-    growth = [group for group in drawn if group.curve("server_epsilon")]
-    if growth:
-        figures[f"{key}-growth"] = plots.server_growth(growth)
-    return {
-        "key": key,
-        "study": study,
-        "title": _title(study),
-        "lede": _lede(study),
-        "highlights": tables.highlights(study),
-        "comparison": tables.comparison(study),
-        "learning": learning,
-        "without_energy": report_text.listed([group.label for group in drawn if not group.has_energy]),
-        "seeds": tables.shared_seeds(study),
-        "adversaries": privacy.adversaries(study),
-        "spread": spread,
-        "growth": growth,
-        "alignment": alignment,
-        "undrawn": len(changing[MOST_ALIGNMENT_PLOTS:]),
-        "energy": energy,
-        "common": report_settings.common(study),
-        "differing": report_settings.differing(study),
-        "environments": report_settings.environments(study.runs),
-        "command": report_settings.study_command(study),
-        "runs": [{"run": run, "command": report_settings.run_command(run)} for run in study.runs],
-        "figures": figures,
-    }
-
-
-def _title(study: Study) -> str:
-    schemes = list(dict.fromkeys(group.config.scheme for group in study.groups))
-    who = schemes[0] if len(schemes) == 1 else f"{len(schemes)} schemes"
-    count = len({repr([group.config.flat().get(key) for key in study.differing]) for group in study.groups})
-    settings = f", {count} settings" if count > len(schemes) else ""
-    return f"{who} on {study.groups[0].config.data.name}{settings}"
-
-
-def _lede(study: Study) -> str:
-    configs = [run.config for run in study.runs]
-    sizes = sorted({run.summary["dimension"] for run in study.runs if run.summary is not None})
-    network = f"{configs[0].model.name} with {sizes[0]:,} parameters" if sizes else configs[0].model.name
-    seeds = sorted({config.seed for config in configs})
-    return (
-        f"{configs[0].data.devices:,} devices, {_span([config.cohort.size for config in configs])} of them in a round, "
-        f"{_span([config.rounds for config in configs])} rounds. Network: {network}. "
-        f"{len(configs)} runs, {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}."
-    )
-
-
-def _span(values: Sequence[int]) -> str:
-    return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,} to {max(values):,}"
-
-
 def _asset(name: str) -> str:
     return resources.files("pfels.report").joinpath("templates", name).read_text("utf-8")
 
 
-def _embedded(content: Any) -> Markup:
+def _embedded(content: Mapping[str, plots.Figure]) -> Markup:
     """JSON that may stand inside a <script> element: nothing in it can end the element or open a comment."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))  # ASCII, so no U+2028 either
     for character in "<>&":

@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from pfels.arrays import Reals
 from pfels.report.groups import Curve, Group, thinned
+from pfels.report.privacy import DeviceSpread
 
-Figure = dict[str, Any]
+Figure = dict[str, Any]  # JSON for plotly.js: a whole figure, or a part of one
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-AXES = {"rounds": "rounds", "subcarriers": "subcarriers used so far", "energy": "energy used so far, Σ‖x‖²"}
+AXES = {"rounds": "rounds", "subcarriers": "channel uses so far", "energy": "energy so far, Σ‖x‖²"}
 LIMIT_SYMBOLS = {"power": "circle", "privacy": "diamond-open"}
 
 
 def learning(groups: Sequence[Group], column: str, title: str) -> Figure:
-    """A quantity of the training, to be drawn against rounds, subcarriers or energy: a line a group, a band its seeds.
+    """A quantity of the training against rounds, channel uses or energy: one line per group, a band over its seeds.
 
-    Each trace carries its x for every axis that it has; the page puts one of them in place.
+    Each trace carries its x for every axis that it has; the page uses one of them.
     """
     traces = list(_curves(groups, column, title))
     axes = {key: words for key, words in AXES.items() if any(key in trace["meta"]["x"] for trace in traces)}
@@ -27,8 +29,8 @@ def learning(groups: Sequence[Group], column: str, title: str) -> Figure:
 
 
 def server_growth(groups: Sequence[Group]) -> Figure:
-    """The worst device's ε against the server, round by round."""
-    title = "worst device's ε"
+    """The worst device's ε against the server, per round."""
+    title = "worst device's ε against the server"
     traces = list(_curves(groups, "server_epsilon", title))
     for trace in traces:
         trace["x"] = trace["meta"].pop("x")["rounds"]
@@ -36,13 +38,13 @@ def server_growth(groups: Sequence[Group]) -> Figure:
     return {"data": traces, "layout": {"yaxis": _log_axis(title, values), "xaxis": _axis(AXES["rounds"])}}
 
 
-def server_spread(rows: Sequence[tuple[Group, Mapping[str, Any]]]) -> Figure:
-    """ε of the devices against the server: least, median, 90 % and most, a row a group."""
+def server_spread(rows: Sequence[DeviceSpread]) -> Figure:
+    """ε of the devices against the server: minimum, median, 90 % and maximum, one row per group."""
     traces = []
-    for group, found in rows:
-        values = [found[name] for name in ("min", "median", "p90", "max")]
+    for row in rows:
+        group, values = row.group, [row.minimum, row.median, row.p90, row.maximum]
         trace = _styled(group, "lines+markers", {"size": 10, "symbol": ["line-ns-open", "circle", "diamond", "square"]})
-        words = ("least", "median", "nine in ten at most", "most")
+        words = ("minimum", "median", "90 % of devices at most", "maximum")
         traces.append(
             trace
             | {
@@ -52,24 +54,24 @@ def server_spread(rows: Sequence[tuple[Group, Mapping[str, Any]]]) -> Figure:
                 "hovertemplate": "%{text}<extra>" + escape(group.label) + "</extra>",
             }
         )
-    ends = [value for _, found in rows for value in (found["min"], found["max"])]
+    ends = [value for row in rows for value in (row.minimum, row.maximum)]
     title = "ε of a device against the server"
     wide = min(ends) > 0 and max(ends) > 20 * min(ends)
     layout = {
         "xaxis": _log_axis(title, ends) if wide else _axis(title),
         "yaxis": {"automargin": True, "autorange": "reversed", "type": "category"},
-        "height": 90 + sum(28 + 16 * _wrapped(group.label).count("<br>") + 16 for group, _ in rows),
+        "height": 90 + sum(28 + 16 * _wrapped(row.group.label).count("<br>") + 16 for row in rows),
     }
     return {"data": traces, "layout": layout}
 
 
 def device_energy(groups: Iterable[Group]) -> Figure:
-    """The energy of each device from the one that spent most to the one that spent least, mean over the seeds."""
+    """The energy of each device in falling order, mean over the seeds."""
     traces = []
     for group in groups:
         ranked = ranked_energy(group)
         if ranked is not None:
-            at = thinned(len(ranked), most=400)
+            at = thinned(len(ranked), limit=400)
             share = (at + 1) / group.config.data.devices * 100
             trace = _styled(group, "lines+markers", {"size": 7, "maxdisplayed": 10})
             traces.append(trace | {"x": _short(share), "y": _short(ranked[at]), "hovertemplate": _hover(
@@ -82,20 +84,20 @@ def device_energy(groups: Iterable[Group]) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def ranked_energy(group: Group) -> Any:
-    """What the devices of a group spent, largest first, mean over the seeds; None where there is no energy."""
+def ranked_energy(group: Group) -> Reals | None:
+    """The energies of the devices of a group in falling order, mean over the seeds; None where there is no energy."""
     spent = [sorted(run.device_energy.values(), reverse=True) for run in group.runs if run.device_energy]
     if not spent:
         return None
     common = min(len(values) for values in spent)  # a device that was never drawn spent nothing and has no rank
-    ranked = np.mean([values[:common] for values in spent], axis=0)
+    ranked: Reals = np.mean([values[:common] for values in spent], axis=0)
     return ranked[ranked > 0]
 
 
-def alignment(group: Group) -> Figure:
-    """β of a group's first run, round by round; the marker's shape says which limit set it."""
+def levels(group: Group) -> Figure:
+    """β of a group's first run, per round; the marker's shape says which limit set it."""
     run = group.runs[0]
-    at = thinned(run.rounds, most=600)
+    at = thinned(run.rounds, limit=600)
     traces = []
     for limit in sorted({limit for limit in run.limits if limit is not None}):
         rounds = [t for t in at.tolist() if run.limits[t] == limit]
@@ -111,7 +113,7 @@ def alignment(group: Group) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def _curves(groups: Iterable[Group], column: str, title: str) -> Iterator[dict[str, Any]]:
+def _curves(groups: Iterable[Group], column: str, title: str) -> Iterator[Figure]:
     for group in groups:
         curve = group.curve(column)
         if curve is not None:
@@ -120,36 +122,36 @@ def _curves(groups: Iterable[Group], column: str, title: str) -> Iterator[dict[s
             yield _line(group, curve, title)
 
 
-def _line(group: Group, curve: Curve, title: str) -> dict[str, Any]:
+def _line(group: Group, curve: Curve, title: str) -> Figure:
     trace = _styled(group, "lines+markers", {"size": 7, "maxdisplayed": 12})
     trace["meta"]["x"] = {key: _short(values) for key, values in curve.spent.items()}
     value = "%{y:.4g}"
     if len(group.runs) > 1:
-        trace["customdata"] = [[*_short(pair)] for pair in zip(curve.low, curve.high, strict=True)]
+        trace["customdata"] = [[*_short(pair)] for pair in zip(curve.minimum, curve.maximum, strict=True)]
         value += " (%{customdata[0]:.4g} to %{customdata[1]:.4g})"
     return trace | {"y": _short(curve.mean), "hovertemplate": _hover(group, "%{x:,.4~s}", f"{title} {value}")}
 
 
-def _band(group: Group, curve: Curve) -> dict[str, Any]:
-    """The area between least and most, drawn there and back."""
-    there_and_back = {key: _short([*values, *values[::-1]]) for key, values in curve.spent.items()}
-    meta = {"group": group.style, "band": True, "x": there_and_back}
+def _band(group: Group, curve: Curve) -> Figure:
+    """The area between minimum and maximum, as one closed line."""
+    around = {key: _short([*values, *values[::-1]]) for key, values in curve.spent.items()}
+    meta = {"group": group.style, "band": True, "x": around}
     return {"type": "scatter", "mode": "lines", "fill": "toself", "hoverinfo": "skip", "line": {"width": 0},
-            "meta": meta, "y": _short([*curve.high, *curve.low[::-1]])}  # fmt: skip
+            "meta": meta, "y": _short([*curve.maximum, *curve.minimum[::-1]])}  # fmt: skip
 
 
-def _styled(group: Group, mode: str, marker: Mapping[str, Any]) -> dict[str, Any]:
+def _styled(group: Group, mode: str, marker: Mapping[str, object]) -> Figure:
     dash, symbol = DASHES[group.style % len(DASHES)], SYMBOLS[group.style % len(SYMBOLS)]
     return {"type": "scatter", "mode": mode, "name": escape(group.label), "line": {"width": 2, "dash": dash},
             "marker": {"symbol": symbol, **marker}, "meta": {"group": group.style}}  # fmt: skip
 
 
-def _axis(title: str) -> dict[str, Any]:
+def _axis(title: str) -> Figure:
     return {"title": {"text": title}, "automargin": True, "zeroline": False}
 
 
-def _log_axis(title: str, values: Iterable[float], *, form: str = "~g") -> dict[str, Any]:
-    """A logarithmic axis whose labels are whole numbers of one size: 1, 2, 5 of each decade, or 1 alone if many."""
+def _log_axis(title: str, values: Iterable[float], *, form: str = "~g") -> Figure:
+    """A logarithmic axis labelled at 1, 2 and 5 of each decade, or at 1 alone over many decades."""
     known = [value for value in values if value > 0]
     decades = math.log10(max(known) / min(known)) if known else 0.0
     return _axis(title) | {"type": "log", "dtick": "D2" if decades < 2.5 else 1, "tickformat": form}

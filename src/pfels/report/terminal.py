@@ -1,4 +1,4 @@
-"""Summaries as rows of a table, and privacy figures as sentences that always say against whom."""
+"""Tables, notes and JSON on a terminal; privacy figures as sentences that always say against whom."""
 
 import json
 import math
@@ -11,21 +11,24 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pfels.documents.privacy import ClaimedFigure, RunPrivacy
+from pfels.documents.run import Summary
+from pfels.documents.studies import AggregateRow, Comparison, SchemePlan, Spread
 from pfels.privacy.events import Adversary
-from pfels.report.text import claimed_epsilon, epsilon, seconds
+from pfels.report.text import claimed_epsilon, epsilon, listed, seconds
 
 if TYPE_CHECKING:
-    from pfels.privacy.calibration import Footing
+    from pfels.privacy.calibration import Budget
+
+COMPARE_COLUMNS = ("scheme", "accuracy", "channel uses", "energy", "airtime", "claimed ε", "server ε")
+PROVEN = "proven, if receiver noise ≥ σ₀ and gains are exact"
 
 
-COMPARE_COLUMNS = ("scheme", "accuracy", "subcarriers", "energy", "airtime", "claimed ε", "server ε")
-
-
-def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
-    """One row a scheme, as in the paper's tables."""
+def compare_rows(table: Comparison) -> list[Sequence[str]]:
+    """One row per scheme, as in the paper's tables; † marks a scheme that a budget does not set."""
     return [
         (
-            name,
+            marked(name, row),
             spread(row["accuracy"], ".3f"),
             f"{row['subcarriers']:,.0f}",
             scientific(row["energy"]),
@@ -37,13 +40,13 @@ def compare_rows(table: Mapping[str, Any]) -> list[Sequence[str]]:
     ]
 
 
-def compare_notes(table: Mapping[str, Any]) -> list[str]:
+def compare_notes(table: Comparison) -> list[str]:
     """What the privacy columns mean."""
     rows = list(table["schemes"].values())
     server = rows[0]["privacy"]["server"]
     notes = [
         f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "
-        f"δ = {server['delta']:g}; neighbours: one device's data emptied. It holds.",
+        f"δ = {server['delta']:g}; neighbours: one device's data emptied; {PROVEN}.",
     ]
     notes += claim_note([row["privacy"]["claimed"] for row in rows], delta=server["delta"])
     for name, row in table["schemes"].items():
@@ -56,39 +59,40 @@ def compare_notes(table: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def run_rows(summary: Mapping[str, Any]) -> list[Sequence[str]]:
-    """A finished run, a figure a row."""
+def run_rows(summary: Summary) -> list[Sequence[str]]:
+    """A finished run, one figure per row."""
     return [
         ("accuracy", number(summary["accuracy"], ".4f")),
         ("test loss", number(summary["loss"], ".4f")),
         ("parameters d", f"{summary['dimension']:,}"),
-        ("subcarriers", f"{summary['subcarriers']:,}"),
+        ("channel uses", f"{summary['subcarriers']:,}"),
         ("energy Σ‖x‖²", number(summary["energy"])),
         ("airtime", seconds(summary["airtime_s"])),
-        ("least noise multiplier", number(summary["privacy"]["noise_multiplier_min"])),
+        ("minimum noise multiplier", number(summary["privacy"]["noise_multiplier_min"])),
         ("seconds", number(summary["seconds"], ".1f")),
     ]
 
 
-def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
+def privacy_lines(privacy: RunPrivacy) -> list[str]:
     """Every privacy figure of a run as a sentence."""
     claimed, server, outsider = privacy["claimed"], privacy["server"], privacy["outsider"]
     lines = []
     if claimed is not None:
         verdict = "within" if claimed["valid"] else "outside"
         lines.append(
-            f"claimed: ε = {claimed['epsilon']:g} a round at δ = {claimed['delta']:g}, against the server; neighbours: "
-            f"one device added or removed; {verdict} the range of the paper's proof (ε < {claimed['valid_below']:g})"
+            f"claimed: ε = {claimed['epsilon']:g} per round at δ = {claimed['delta']:g}, against the server; "
+            f"neighbours: one device added or removed; {verdict} the range of the paper's proof "
+            f"(ε < {claimed['valid_below']:g})"
         )
     if server["epsilon"] is None:
-        lines.append(f"server: no ε ({server['reason']})")
+        lines.append(f"server: no ε ({server['why']})")
     else:
         lines.append(
             f"server: ε = {server['display']} over the whole training at δ = {server['delta']:g} for the worst device, "
-            f"which took part {server['participations']} times; neighbours: one device's data emptied"
+            f"which took part {server['participations']} times; neighbours: one device's data emptied; {PROVEN}"
         )
     if outsider["epsilon"] is None:
-        lines.append(f"outsider: no ε ({outsider['reason']})")
+        lines.append(f"outsider: no ε ({outsider['why']})")
     else:
         lines.append(
             f"outsider: ε = {outsider['display']} over the whole training at δ = {outsider['delta']:g}, "
@@ -97,7 +101,7 @@ def privacy_lines(privacy: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def scientific(figure: Mapping[str, Any] | None, *, digits: int = 1) -> str:
+def scientific(figure: Spread | None, *, digits: int = 1) -> str:
     """Mean ± standard deviation of a large number, with one power of ten for both."""
     if figure is None:
         return "–"
@@ -109,14 +113,14 @@ def scientific(figure: Mapping[str, Any] | None, *, digits: int = 1) -> str:
     return f"({figure['mean'] / 10**power:.{digits}f}±{figure['std'] / 10**power:.{digits}f})e{power}"
 
 
-def spread(figure: Mapping[str, Any] | None, form: str) -> str:
+def spread(figure: Spread | None, form: str) -> str:
     """Mean ± standard deviation."""
     if figure is None or figure["std"] is None:
         return "–" if figure is None else number(figure["mean"], form)
     return f"{number(figure['mean'], form)}±{number(figure['std'], form)}"
 
 
-def claim_note(claims: Sequence[Mapping[str, Any] | None], *, delta: float) -> list[str]:
+def claim_note(claims: Sequence[ClaimedFigure | None], *, delta: float) -> list[str]:
     """What the paper's ε means, where any scheme claims one."""
     made = [claim for claim in claims if claim is not None]
     if not made:
@@ -128,17 +132,25 @@ def claim_note(claims: Sequence[Mapping[str, Any] | None], *, delta: float) -> l
     ]
 
 
-def budget_notes(footing: "Footing | None") -> list[str]:
-    """What a common budget has done to each scheme."""
-    if footing is None:
+def marked(name: str, row: AggregateRow | SchemePlan) -> str:
+    """A scheme's name, with a mark where a budget was asked for and does not set its noise."""
+    return name if row.get("on_budget", True) else f"{name}†"
+
+
+def budget_notes(budget: "Budget | None", rows: Mapping[str, AggregateRow] | Mapping[str, SchemePlan]) -> list[str]:
+    """What a common budget has done to each scheme, and which schemes it does not set."""
+    if budget is None:
         return []
     lines = [
-        f"Budget: ε = {footing.epsilon:g} for the whole training, against the {footing.adversary.value}. pfels-plus is "
-        "given it beforehand; a scheme with the paper's claim is given the claim whose worst device just meets it in "
-        "these very draws; wfl-p and fedavg have no noise to set and stay as they are."
+        f"Budget: ε = {budget.epsilon:g} for the whole training, against the {budget.adversary.value}. A scheme with "
+        "the paper's claim is given the claim with which its worst device just meets the budget in these very draws; "
+        "a scheme that calibrates itself is given the budget beforehand."
     ]
-    if footing.adversary is Adversary.OUTSIDER:
+    if budget.adversary is Adversary.OUTSIDER:
         lines.append("A scheme without a figure against an outsider is held to the budget against the server.")
+    others = [name for name, row in rows.items() if not row.get("on_budget", True)]
+    if others:
+        lines.append(f"† NOT brought to the budget: {listed(others)}; no budget sets their noise.")
     return lines
 
 

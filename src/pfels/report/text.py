@@ -1,10 +1,13 @@
 """Figures as text, in tables and reports alike."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from pfels.documents.privacy import Figure, RunPrivacy
+from pfels.documents.studies import AggregateRow
 
 NONE = "–"
+AS_SERVER = "as server"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -16,7 +19,7 @@ def listed(labels: Sequence[str]) -> str:
 
 
 def scientific(mean: float, std: float | None = None) -> str:
-    """A number, with its spread if given, over one power of ten: (5.3 ± 0.8) × 10⁶."""
+    """A number, with its standard deviation if given, over one power of ten: (5.3 ± 0.8) × 10⁶."""
     if mean <= 0:
         return "0"
     power = math.floor(math.log10(mean))
@@ -28,17 +31,22 @@ def scientific(mean: float, std: float | None = None) -> str:
 
 
 def seconds(value: float) -> str:
-    """A time."""
+    """A time in seconds."""
     return f"{value:,.1f} s" if value >= 1 else f"{value:.2g} s"
 
 
-def accuracy(row: Mapping[str, Any]) -> str:
-    """The accuracy of a group, with its spread where there are several seeds."""
-    figure = row["accuracy"]
-    return f"{figure['mean']:.3f} ± {figure['std']:.3f}" if len(row["seeds"]) > 1 else f"{figure['mean']:.3f}"
+def percent(share: float) -> str:
+    """A share in whole percent."""
+    return f"{100 * share:.0f} %"
 
 
-def epsilon(loss: Mapping[str, Any]) -> str:
+def accuracy(row: AggregateRow) -> str:
+    """The accuracy of a group, with its standard deviation where there are several seeds."""
+    mean, std = row["accuracy"]["mean"], row["accuracy"]["std"]
+    return f"{mean:.3f}" if std is None else f"{mean:.3f} ± {std:.3f}"
+
+
+def epsilon(loss: Figure) -> str:
     """ε in a narrow column."""
     value = loss["epsilon"]
     if value is None:
@@ -46,14 +54,14 @@ def epsilon(loss: Mapping[str, Any]) -> str:
     return "> 100" if value > 100 else f"{value:.2f}"
 
 
-def outsider_epsilon(privacy: Mapping[str, Any]) -> str:
-    """An outsider sees less than the server, so the server's figure holds where there is none of its own."""
+def outsider_epsilon(privacy: RunPrivacy) -> str:
+    """ε against an outsider, who sees less than the server: without a figure of its own, the server's applies."""
     alone = privacy["outsider"]["epsilon"] is None and privacy["server"]["epsilon"] is not None
-    return "as server" if alone else epsilon(privacy["outsider"])
+    return AS_SERVER if alone else epsilon(privacy["outsider"])
 
 
-def claimed_epsilon(claim: Mapping[str, Any] | None) -> str:
-    """The paper's ε for a round, with a star where its proof does not cover it."""
+def claimed_epsilon(claim: Figure | None) -> str:
+    """The paper's ε per round, with a star where its proof does not cover it."""
     return (
         NONE if claim is None or claim["epsilon"] is None else f"{claim['epsilon']:.4g}{'' if claim['valid'] else '*'}"
     )

@@ -1,1 +1,1 @@
-"""How work is carried out on a machine: threads, processes, ranks, signals, files. Knows nothing of learning."""
+"""Running work on a machine: threads, processes, ranks, signals, files. Independent of learning."""

@@ -1,8 +1,8 @@
-"""The processes that share one run under torchrun; a run by itself is the only one of its kind.
+"""The processes (ranks) that share one run under torchrun; a run without torchrun has a single rank.
 
-Each rank trains its share of a cohort, and what they send is added up by an all-reduce: gloo between CPUs, NCCL
-between GPUs. All ranks then hold the same model. The first one leads: it alone reads and writes the run directory,
-evaluates and prints.
+Each rank trains its share of a cohort, and an all-reduce adds up what they send: gloo between CPUs, NCCL between
+GPUs. All ranks then hold the same model. Rank 0 leads: only it reads and writes the run directory, evaluates and
+prints.
 """
 
 import atexit
@@ -16,7 +16,7 @@ from pfels.runtime.lazy_torch import Tensor, torch
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process's place among those that share a run, and the device it computes on."""
+    """The rank of this process, the number of ranks, and the device it computes on."""
 
     rank: int = 0
     size: int = 1
@@ -24,7 +24,7 @@ class Ranks:
 
     @classmethod
     def join(cls, device: str) -> Self:
-        """The ranks of this run: those that torchrun started, or this process alone."""
+        """Join the ranks that torchrun started; without torchrun, this process is the only rank."""
         dist = torch.distributed
         if not launched():
             return cls(device=device)
@@ -41,49 +41,49 @@ class Ranks:
 
     @property
     def cores(self) -> int:
-        """How many of this machine's cores are this rank's."""
+        """The number of this machine's cores available to this rank."""
         return max(1, len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
     def share(self, count: int) -> slice:
-        """This rank's part of so many things in order; the parts of all ranks, in their order, are all of them."""
+        """This rank's slice of `count` items; the slices of all ranks, in rank order, cover every item once."""
         return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
-    def total(self, part: Tensor) -> Tensor:
-        """The sum of all ranks' tensors, in place."""
+    def all_reduce(self, part: Tensor) -> Tensor:
+        """The sum of the tensors of all ranks, in place."""
         if self.size > 1:
             try:
                 torch.distributed.all_reduce(part)
             except RuntimeError:
-                raise RunError("another process of this run has ended; its own message says why") from None
+                raise RunError("another process of this run has stopped; see its own error message") from None
         return part
 
-    def joined(self, part: list[float]) -> list[float]:
-        """All ranks' lists, one behind the other."""
+    def gather(self, part: list[float]) -> list[float]:
+        """The lists of all ranks, concatenated in rank order."""
         if self.size == 1:
             return part
         lengths = torch.zeros(self.size, dtype=torch.int64, device=self.device)
         lengths[self.rank] = len(part)
-        ends = self.total(lengths).cumsum(0).tolist()
-        everything = torch.zeros(ends[-1], dtype=torch.float64, device=self.device)
-        everything[ends[self.rank] - len(part) : ends[self.rank]] = torch.tensor(part, dtype=torch.float64)
-        return self.total(everything).tolist()
+        ends = self.all_reduce(lengths).cumsum(0).tolist()
+        combined = torch.zeros(ends[-1], dtype=torch.float64, device=self.device)
+        combined[ends[self.rank] - len(part) : ends[self.rank]] = torch.tensor(part, dtype=torch.float64)
+        return self.all_reduce(combined).tolist()
 
-    def tell(self, start: "Start") -> None:
-        """Send all other ranks what they start from."""
+    def send_start(self, start: "Start") -> None:
+        """Send the start state to all other ranks."""
         if self.size > 1:
             blob = torch.frombuffer(bytearray(start.to_bytes()), dtype=torch.uint8).to(self.device)
             torch.distributed.broadcast(torch.tensor([len(blob)], device=self.device), src=0)
             torch.distributed.broadcast(blob, src=0)
 
-    def hear(self) -> "Start":
-        """What the leading rank starts from."""
+    def receive_start(self) -> "Start":
+        """The start state that the leading rank sent."""
         size = torch.zeros(1, dtype=torch.int64, device=self.device)
         try:
             torch.distributed.broadcast(size, src=0)
             blob = torch.empty(int(size), dtype=torch.uint8, device=self.device)
             torch.distributed.broadcast(blob, src=0)
         except RuntimeError:
-            raise RunError("the leading process has ended before the run began; its own message says why") from None
+            raise RunError("the leading process stopped before the run began; see its own error message") from None
         return Start.from_bytes(blob.cpu().numpy().tobytes())
 
 
@@ -94,22 +94,22 @@ def launched() -> bool:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run stands when its ranks begin to work on it: the engine, the rounds done, and the state's tensors."""
+    """The state from which all ranks start: the engine, the number of rounds done, and the state tensors."""
 
     engine: str
     round: int
     tensors: dict[str, Tensor]
 
     def to_bytes(self) -> bytes:
-        """In the format of a checkpoint, which nothing has to be unpickled from."""
-        about = torch.tensor([self.round, *self.engine.encode()])
+        """The state in the safetensors format of checkpoints, so that nothing is ever unpickled."""
         from safetensors.torch import save
 
-        return save({"start": about, **self.tensors})
+        header = torch.tensor([self.round, *self.engine.encode()])
+        return save({"start": header, **self.tensors})
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> Self:
-        """What `to_bytes` made."""
+        """The inverse of `to_bytes`."""
         from safetensors.torch import load
 
         tensors = load(blob)

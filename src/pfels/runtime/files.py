@@ -1,4 +1,4 @@
-"""runtime.files"""
+"""Atomic writes, JSON in and out, printable paths, writable folders."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from typing import Any
 from pfels.errors import InputError
 
 
-def folder(path: Path) -> Path:
-    """The folder, made where there is none; refused before any work is done if it cannot be."""
+def writable_folder(path: Path) -> Path:
+    """The folder, created if missing; an InputError, before any work is done, if that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -18,11 +18,11 @@ def folder(path: Path) -> Path:
     return path
 
 
-PARTIAL = ".*.partial"  # what a kill in the middle of a write leaves
+PARTIAL = ".*.partial"  # left behind when a process is killed during a write
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object from disk, or None where there is no such file."""
+    """A JSON object from disk, or None if there is no such file."""
     if not path.exists():
         return None
     try:
@@ -37,7 +37,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file by `content` so that a reader, or a crash, meets the old one or the new one and nothing else."""
+    """Replace a file by `content` atomically: readers see the old or the new content, even after a crash."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
@@ -51,10 +51,10 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def to_json(content: Mapping[str, Any]) -> bytes:
-    """Indented JSON that any parser reads: no NaN, no infinity."""
+    """Indented standard JSON: no NaN, no infinity."""
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
 
-def show(path: Path) -> str:
+def printable(path: Path) -> str:
     """A path as valid Unicode, for a page or a message."""
     return os.fsencode(path).decode("utf-8", "replace")

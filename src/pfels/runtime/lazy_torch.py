@@ -1,6 +1,6 @@
-"""PyTorch, loaded when it is first used: a link's plan needs none of it, and takes less time than the loading.
+"""PyTorch, imported on first use: a link budget does not need it and takes less time than the import.
 
-The modules that settle a round before anyone trains take `torch` and `Tensor` from here.
+Modules that prepare rounds without training import `torch` and `Tensor` from here.
 """
 
 from importlib import import_module
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 else:
 
-    class _Later:
+    class _LazyTorch:
         def __getattr__(self, name: str) -> Any:
             return getattr(import_module("torch"), name)
 
-    torch, Tensor = _Later(), Any
+    torch, Tensor = _LazyTorch(), Any
 
 __all__ = ["Tensor", "torch"]

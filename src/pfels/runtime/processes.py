@@ -1,4 +1,4 @@
-"""Work side by side in processes, which is told of as it goes and loses nothing when it is stopped."""
+"""Jobs in parallel worker processes, which report progress and save their state when stopped."""
 
 import multiprocessing
 import os
@@ -15,82 +15,83 @@ from pfels.errors import RunError
 from pfels.runtime.signals import interrupt_once
 
 T = TypeVar("T")
-Report = Callable[[int, int], None]  # an item's key, rounds done
-Work = Callable[[T, int, Callable[[int], None]], None]  # on an item, with so many threads, telling the rounds done
+Report = Callable[[int, int], None]  # (key of the item, rounds done)
+Work = Callable[[T, int, Callable[[int], None]], None]  # (item, number of threads, callback for the rounds done)
 
 
-def side_by_side(work: Work[T], items: Mapping[int, T], *, jobs: int, report: Report) -> None:
-    """Do `work` on every item, `jobs` at a time; the first failure ends all of it and is raised here.
+def run_jobs(work: Work[T], items: Mapping[int, T], *, jobs: int, report: Report) -> None:
+    """Run `work` on every item, `jobs` at a time; the first failure stops all workers and is raised here.
 
-    Each worker has a pipe of its own and nothing else in common with the others: a lock that they shared would stay
-    locked for ever if one were killed while it held it.
+    Each worker has its own pipe and shares nothing else with the others: a shared lock would stay locked forever
+    if a worker were killed while holding it.
     """
     context = multiprocessing.get_context("spawn")
     threads = max(1, len(os.sched_getaffinity(0)) // jobs)
-    crew: dict[Connection, SpawnProcess] = {}
+    workers: dict[Connection, SpawnProcess] = {}
     try:
-        with _interrupts_ignored():  # the workers inherit this: Ctrl-C reaches them through the parent alone
+        with _interrupts_ignored():  # inherited by the workers: Ctrl-C reaches them only through the parent
             for _ in range(jobs):
-                here, there = context.Pipe()
-                crew[here] = context.Process(target=_live, args=(work, there, threads))
-                crew[here].start()
-                there.close()  # the worker has the only other end now, so that its end is the pipe's
-        _serve(crew, iter(items.items()), report)
+                parent_end, worker_end = context.Pipe()
+                workers[parent_end] = context.Process(target=_work_loop, args=(work, worker_end, threads))
+                workers[parent_end].start()
+                worker_end.close()  # now only the worker holds it, so the pipe closes when the worker ends
+        _distribute(workers, iter(items.items()), report)
     except BaseException:
-        for worker in crew.values():  # whatever ends the parent ends the workers too, each after saving a checkpoint
+        for worker in workers.values():  # anything that stops the parent stops the workers, which save a checkpoint
             if worker.pid is not None:
                 worker.terminate()
         raise
     finally:
-        for pipe, worker in crew.items():
+        for pipe, worker in workers.items():
             if worker.pid is not None:
                 worker.join()
             pipe.close()
 
 
-def _serve(crew: Mapping[Connection, SpawnProcess], items: Iterator[tuple[int, T]], report: Report) -> None:
-    """Give every worker an item after the other, and pass on what they tell, until there is none left."""
-    busy = set(crew)
+def _distribute(workers: Mapping[Connection, SpawnProcess], items: Iterator[tuple[int, T]], report: Report) -> None:
+    """Send items to idle workers and forward their progress reports until no item is left."""
+    busy = set(workers)
     while busy:
         for pipe in wait(list(busy)):
             assert isinstance(pipe, Connection)
             try:
-                kind, key, told = pipe.recv()
-                if kind == "free":
+                kind, key, message = pipe.recv()
+                if kind == "idle":
                     item = next(items, None)
                     pipe.send(item)
                     busy -= {pipe} if item is None else set()
             except (EOFError, OSError):
-                crew[pipe].join()
+                workers[pipe].join()
+                exit_code = workers[pipe].exitcode
                 raise RunError(
-                    f"a worker process died (exit code {crew[pipe].exitcode}); the same command takes up where it was"
+                    f"a worker process died (exit code {exit_code}); run the same command again to continue"
                 ) from None
             if kind == "round":
-                report(key, told)
+                report(key, message)
             elif kind == "failed":
-                raise told
+                raise message
 
 
-def _live(work: Work[Any], pipe: Connection, threads: int) -> None:
-    """A worker's life: take items until there are none, or until it is told to stop, or its parent is gone."""
+def _work_loop(work: Work[Any], pipe: Connection, threads: int) -> None:
+    """Process items in a worker until there are none left, a signal stops it, or its parent is gone."""
     interrupt_once()
     with suppress(KeyboardInterrupt, EOFError, OSError):
-        pipe.send(("free", None, None))
-        while (given := pipe.recv()) is not None:
-            key, item = given
+        pipe.send(("idle", None, None))
+        while (received := pipe.recv()) is not None:
+            key, item = received
             try:
-                work(item, threads, partial(_tell, pipe, key))
+                work(item, threads, partial(_report_round, pipe, key))
             except Exception as error:
                 error.add_note(f"In a worker process, {traceback.format_exc()}")
                 pipe.send(("failed", key, error))
             else:
-                pipe.send(("free", None, None))
+                pipe.send(("idle", None, None))
 
 
-def _tell(pipe: Connection, key: int, done: int) -> None:
+def _report_round(pipe: Connection, key: int, done: int) -> None:
     try:
         pipe.send(("round", key, done))
-    except OSError:  # the parent is gone: stop as if it had said so, and save what there is
+    except OSError:  # the parent is gone: stop as on a signal, which saves the state
         raise KeyboardInterrupt from None
 
 

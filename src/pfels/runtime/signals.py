@@ -1,4 +1,4 @@
-"""The signals that ask a process to end. The first is an interrupt; those behind it must not interrupt the saving."""
+"""Signals that end a process: the first one interrupts, later ones are ignored while the state is saved."""
 
 import signal
 from types import FrameType
@@ -8,10 +8,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_once() -> None:
-    """Turn the first signal into a KeyboardInterrupt and ignore all others, but leave alone what is ignored already.
+    """Turn the first signal into a KeyboardInterrupt and ignore later ones; signals already ignored stay ignored.
 
-    A job's whole process group may be told to stop, and its parent may tell each of its children once more: an
-    interrupt in the middle of the last checkpoint would throw it away.
+    A process may be signalled twice, with its process group and by its parent: a second interrupt while the last
+    checkpoint is written would lose it.
     """
     for each in SIGNALS:
         if signal.getsignal(each) is not signal.SIG_IGN:  # nohup, and the workers of a sweep, ignore some

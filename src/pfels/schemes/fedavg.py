@@ -1,37 +1,35 @@
 """FedAvg: the mean of the cohort's updates over ideal links, with no clipping, no noise and no privacy (eq. (4))."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from pfels.runtime.lazy_torch import Tensor
-from pfels.schemes.plan import Link, Tally
-from pfels.schemes.system import System
-
-if TYPE_CHECKING:
-    from pfels.training.local import LocalUpdates
-
-
-def prepare(system: System, t: int) -> Link:
-    """Who takes part in round t."""
-    cohort = system.cohort(t)
-    return system.link(
-        t,
-        cohort,
-        subcarriers=len(cohort) * system.dimension,
-        noise_multiplier=0.0,
-        cohort_dependent=False,
-        claimed=False,
-    )
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import RoundPlan
+from pfels.schemes.setting import Setting
+from pfels.training.updates import LocalUpdates
 
 
-def indices(system: System, theta: Tensor, t: int) -> None:
-    """Every coordinate is sent."""
+@dataclass(frozen=True)
+class FedAvg:
+    """Whole updates over ideal links, as they are."""
 
+    setting: Setting
 
-def send(system: System, link: Link, part: "LocalUpdates", A: None, tally: Tally) -> Tensor:
-    """The updates as they are."""
-    return part.updates
+    def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """Who takes part in round t."""
+        s, cohort = self.setting, draws.cohort(t)
+        used = len(cohort) * s.dimension
+        return RoundPlan.make(
+            s, t, cohort, subcarriers=used, noise_multiplier=0.0, cohort_dependent=False, claimed=False
+        )
 
+    def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
+        """Every coordinate is sent."""
 
-def receive(system: System, link: Link, y: Tensor, A: None) -> Tensor:
-    """The mean of the cohort's updates, from their sum."""
-    return y / system.cohort_size
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """The updates as they are."""
+        return part.updates
+
+    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """The mean of the cohort's updates, from their sum."""
+        return y / self.setting.cohort_size

@@ -1,4 +1,4 @@
-"""PFELS+: the paper's idea with its holes closed (docs/pfels-plus.md says why each step is sound).
+"""PFELS+: the paper's idea with its gaps closed (docs/pfels-plus.md says why each step is sound).
 
 Poisson cohorts; a second clip after the projection, to s = √p·ητC₁; one public level β from a budget for the whole
 training; a device whose channel cannot carry it, or is too weak to be worth its energy, stays silent; and a divisor
@@ -7,167 +7,163 @@ that everybody knows beforehand.
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
-from pfels.arrays import Ids
-from pfels.privacy.calibration import Budget, calibrate, ration
-from pfels.privacy.events import Adversary, Sampling
+from pfels.arrays import DeviceIds
+from pfels.privacy.accountant import outsider_loss, server_loss
+from pfels.privacy.calibration import RequiredNoise, calibrate, participation_cap
+from pfels.privacy.events import Adversary, Sampling, beta_at, noise_multiplier_at
 from pfels.runtime.lazy_torch import Tensor
-from pfels.schemes.plan import Air, Link, Tally
-from pfels.schemes.system import System
+from pfels.schemes.draws import Draws
+from pfels.schemes.participation import ParticipationCount
+from pfels.schemes.plan import AirLink, Memory, RoundPlan
+from pfels.schemes.setting import Setting
+from pfels.training.updates import LocalUpdates
 from pfels.uplink.channel import gain_exceeds, snr_at
 from pfels.uplink.clipping import clip
 from pfels.uplink.compression import lift, project
-from pfels.uplink.power import carries, serving_level, transmit
-
-if TYPE_CHECKING:
-    from pfels.training.local import LocalUpdates
-
+from pfels.uplink.power import best_carried_level, can_transmit
 
 QUANTILES = (np.arange(256) + 0.5) / 256  # of the law of the power limits
 
 
 @dataclass(frozen=True)
-class Level:
+class PublicLevel:
     """What everybody knows before the first round: the level β and the limit that set it, the noise multiplier, the
-    bound s of what is sent, the share of devices whose channel carries β, and how often one may send (None: always)."""
+    norm bound s of what is sent, the share of devices whose channel carries β, and how often a device may send (None:
+    no cap)."""
 
     beta: float
     limit: str
     noise_multiplier: float
     bound: float
     carried: float
-    ration: int | None
+    cap: int | None
 
 
-def public_level(system: System) -> Level:
-    """The level of a whole training, from the budget and the laws of the channel alone: it tells nothing of anyone."""
-    assert system.budget is not None, "pfels-plus needs a budget for the whole training"
-    s = math.sqrt(system.kept / system.dimension) * system.bound
-    z, times = _noise_and_ration(system, system.budget)
-    gain, snr = system.gain_law, system.snr_law
+def public_level(setting: Setting) -> PublicLevel:
+    """The level of a whole training, from the budget and the laws of the channel alone: it depends on nobody."""
+    s = math.sqrt(setting.share) * setting.bound
+    z, cap = _noise_and_cap(setting)
+    gain, snr = setting.gain_law, setting.snr_law
     powers = snr_at(QUANTILES, low_db=snr.low_db, high_db=snr.high_db, scale=snr.scale)
-    amplitudes = np.sqrt(powers * system.dimension) * system.noise_std
+    amplitudes = np.sqrt(powers * setting.dimension) * setting.noise_std
 
     def carried(beta: float) -> float:
-        needed = np.maximum(beta * s / amplitudes, system.silent_below)
+        needed = np.maximum(beta * s / amplitudes, setting.silent_below)
         return float(gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high).mean())
 
-    allowed = system.noise_std / (z * s)
-    beta = serving_level(beta=allowed, carried=carried)
+    allowed = beta_at(noise_multiplier=z, bound=s, noise_std=setting.noise_std)
+    beta = best_carried_level(beta=allowed, carried=carried)
     limit = "privacy" if beta == allowed else "power"
-    return Level(beta, limit, system.noise_std / (beta * s), s, carried(beta), times)
+    multiplier = noise_multiplier_at(beta=beta, bound=s, noise_std=setting.noise_std)
+    return PublicLevel(beta, limit, multiplier, s, carried(beta), cap)
 
 
-def _noise_and_ration(system: System, budget: Budget) -> tuple[float, int | None]:
-    """The least noise multiplier that meets the budget, and how often a device may send for it to be met."""
-    times = None
+def _noise_and_cap(setting: Setting) -> tuple[float, int | None]:
+    """The minimum noise multiplier that meets the budget, and how often a device may send for it to be met."""
+    budget, cap = setting.budget, None
     if budget.adversary is Adversary.SERVER:
-        times = ration(rounds=budget.rounds, rate=system.cohort_size / system.devices)
+        cap = participation_cap(rounds=setting.rounds, rate=setting.cohort_size / setting.devices)
     found = calibrate(
-        adversary=budget.adversary, epsilon=budget.epsilon, delta=system.delta, rounds=budget.rounds,
-        devices=system.devices, cohort=system.cohort_size, sampling=Sampling.POISSON, participations=times,
+        adversary=budget.adversary, epsilon=budget.epsilon, delta=setting.delta, rounds=setting.rounds,
+        devices=setting.devices, cohort=setting.cohort_size, sampling=Sampling.POISSON, participations=cap,
     )  # fmt: skip
-    return found.noise_multiplier * (1 + 1e-9), times  # so that the rounding of a running sum spends no more
+    return found.noise_multiplier * (1 + 1e-9), cap  # so that the rounding of a running sum spends no more
 
 
-def prepare(system: System, t: int) -> Link:
-    """Who is drawn for round t and who of them sends, at the one level of the whole training."""
-    level = system.once("level", lambda: public_level(system))
-    cohort = system.cohort(t)
-    sending = _sending(system, level, t)
-    air = Air(
-        system.gains(t, sending), system.powers(sending), level.beta, level.limit, bound=level.bound, share=1.0
-    )  # share = 1: every single transmission stays within its power, not the average one
-    return system.link(
-        t,
-        cohort, sending=sending, subcarriers=system.kept, noise_multiplier=level.noise_multiplier, air=air,
-        cohort_dependent=False, claimed=False,
-    )  # fmt: skip
+def create(setting: Setting) -> "PfelsPlus":
+    """PFELS+ for a setting: its public level is found here, once."""
+    kind = PfelsPlusWithFeedback if setting.error_feedback else PfelsPlus
+    return kind(setting, public_level(setting), ParticipationCount(np.zeros(setting.devices, np.int64)))
 
 
-def indices(system: System, theta: Tensor, t: int) -> Tensor:
-    """The index set of round t, from the shared seed and, with public-top-k, the models already released."""
-    return system.chosen(t, theta)
+@dataclass(frozen=True)
+class PfelsPlus:
+    """PFELS+ at its public level; `sent` counts how often each device has sent."""
+
+    setting: Setting
+    level: PublicLevel
+    sent: ParticipationCount
+
+    def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """Who is drawn for round t and who of them sends, at the one level of the whole training."""
+        level, sending = self.level, self._sending(draws, t)
+        # share = 1: every single transmission stays within its power limit, not only the average one
+        h, P = draws.gains(t, sending), draws.powers(sending)
+        air = AirLink(h, P, level.beta, level.limit, bound=level.bound, share=1.0)
+        return RoundPlan.make(
+            self.setting, t, draws.cohort(t), sending=sending, subcarriers=self.setting.kept,
+            noise_multiplier=level.noise_multiplier, air=air, cohort_dependent=False, claimed=False,
+        )  # fmt: skip
+
+    def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
+        """The index set of round t, from the shared seed and, with public-top-k, the models already released."""
+        return draws.index_set(t, theta)
+
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """The signals of devices that have trained: clipped, projected, clipped again, scaled."""
+        delta = clip(part.updates, bound=self.setting.bound)
+        return plan.transmit(clip(project(delta, A), bound=self.level.bound), part.places)
+
+    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """The server's estimate of the mean update."""
+        divisor = self.expected_transmitters(plan.round) * self.level.beta
+        return lift(y, A, dimension=self.setting.dimension) / divisor
+
+    def expected_transmitters(self, t: int) -> float:
+        """The expected number of senders in round t: the public divisor."""
+        s, level = self.setting, self.level
+        rate = s.cohort_size / s.devices * level.carried
+        left = 1.0 if level.cap is None else float(binom.cdf(level.cap - 1, t, rate))
+        return max(s.devices * rate * left, 1.0)
+
+    def required_noise(self) -> RequiredNoise:
+        """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""
+        s, z, times = self.setting, self.level.noise_multiplier, self.level.cap or self.setting.rounds
+        loss = server_loss(mu_squared=times / z**2, participations=times, delta=s.delta)
+        if s.budget.adversary is Adversary.OUTSIDER:
+            loss = outsider_loss(
+                {z: s.rounds}, devices=s.devices, cohort=s.cohort_size, sampling=s.sampling, delta=s.delta
+            )
+        return RequiredNoise(z, self.level.beta, loss)
+
+    def _sending(self, draws: Draws, t: int) -> DeviceIds:
+        """Devices drawn in round t whose channel carries β and that are below the cap."""
+        if self.level.cap is None:
+            return self._able(draws, t)
+        return self.sent.below(self.level.cap, t, lambda u: self._able(draws, u), seed=draws.seed)
+
+    def _able(self, draws: Draws, t: int) -> DeviceIds:
+        cohort = draws.cohort(t)
+        h = draws.gains(t, cohort)
+        able = can_transmit(h, draws.powers(cohort), beta=self.level.beta, bound=self.level.bound)
+        return cohort[able & (np.abs(h) >= self.setting.silent_below)]
 
 
-def send(system: System, link: Link, part: "LocalUpdates", A: Tensor, tally: Tally) -> Tensor:
-    """The signals of devices that have trained: clipped, projected, clipped again, scaled."""
-    air = link.on_air
-    h, P = air.gains[part.places], air.powers[part.places]
-    delta = _with_memory(system, part, link.sending, tally)
-    sent = clip(project(delta, A), bound=air.bound)
-    if system.error_feedback:
-        delta[:, A] = 0  # what a clip cuts off is not kept: a device may never send as much as it would then pile up
-        _hold_back(delta, link.sending[part.places], tally)
-    return transmit(sent, h, P, beta=air.beta, bound=air.bound, share=air.share)
+@dataclass(frozen=True)
+class PfelsPlusWithFeedback(PfelsPlus):
+    """PFELS+ with error feedback: what projection or silence held back is added to the device's next update."""
 
+    def send_and_keep(
+        self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None, memory: Memory
+    ) -> tuple[Tensor, Tensor]:
+        """The signals, and what projection left out. What a clip cuts off is not kept: a device may never be able to
+        send as much as would pile up."""
+        delta = self._with_memory(part, plan.sending, memory)
+        signals = plan.transmit(clip(project(delta, A), bound=self.level.bound), part.places)
+        delta[:, A] = 0
+        return signals, delta
 
-def hold(system: System, link: Link, part: "LocalUpdates", tally: Tally) -> None:
-    """Devices that were drawn and stay silent keep their whole update for a later round."""
-    _hold_back(_with_memory(system, part, link.waiting, tally), link.waiting[part.places], tally)
+    def keep(self, plan: RoundPlan, part: LocalUpdates, memory: Memory) -> Tensor:
+        """Devices that were drawn and stay silent keep their whole update."""
+        return self._with_memory(part, plan.waiting, memory)
 
-
-def receive(system: System, link: Link, y: Tensor, A: Tensor) -> Tensor:
-    """The server's estimate of the mean update."""
-    level = system.once("level", lambda: public_level(system))
-    return lift(y, A, dimension=system.dimension) / (
-        expected_transmitters(system, level, link.round) * link.on_air.beta
-    )
-
-
-def expected_transmitters(system: System, level: Level, t: int) -> float:
-    """How many send in round t on average: the public divisor."""
-    rate = system.cohort_size / system.devices * level.carried
-    left = 1.0 if level.ration is None else float(binom.cdf(level.ration - 1, t, rate))
-    return max(system.devices * rate * left, 1.0)
-
-
-def _sending(system: System, level: Level, t: int) -> Ids:
-    """Those drawn in round t whose channel carries β and who have not used up their ration."""
-    if level.ration is None:
-        return _able(system, level, t)
-    sent = system.once("sent", lambda: _Sent(np.zeros(system.devices, np.int64)))
-    if sent.rounds > t:
-        sent.rounds, sent.times = 0, np.zeros(system.devices, np.int64)
-    while sent.rounds < t:
-        sent.times[sent.within(level.ration, _able(system, level, sent.rounds))] += 1
-        sent.rounds += 1
-    return sent.within(level.ration, _able(system, level, t))
-
-
-@dataclass
-class _Sent:
-    """How often each device has sent in the first `rounds` rounds. It follows from the seed, and is counted on from
-    where it was."""
-
-    times: NDArray[np.int64]
-    rounds: int = 0
-
-    def within(self, ration: int, able: Ids) -> Ids:
-        return able[self.times[able] < ration]
-
-
-def _able(system: System, level: Level, t: int) -> Ids:
-    cohort = system.cohort(t)
-    h = system.gains(t, cohort)
-    able = carries(h, system.powers(cohort), beta=level.beta, bound=level.bound)
-    return cohort[able & (np.abs(h) >= system.silent_below)]
-
-
-def _with_memory(system: System, part: "LocalUpdates", devices: Ids, tally: Tally) -> Tensor:
-    """Each update with what its device held back in earlier rounds, clipped to ητC₁."""
-    delta = part.updates
-    if system.error_feedback:
+    def _with_memory(self, part: LocalUpdates, devices: DeviceIds, memory: Memory) -> Tensor:
+        """Each update plus what its device kept in earlier rounds, clipped to ητC₁."""
         for row, device in enumerate(devices[part.places].tolist()):
-            if device in tally.memory:
-                delta[row] += tally.memory[device]
-    return clip(delta, bound=system.bound)
-
-
-def _hold_back(rows: Tensor, devices: Ids, tally: Tally) -> None:
-    tally.held_back |= {device: row.clone() for device, row in zip(devices.tolist(), rows, strict=True)}
+            if device in memory:
+                part.updates[row] += memory[device]
+        return clip(part.updates, bound=self.setting.bound)

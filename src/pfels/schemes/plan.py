@@ -1,27 +1,27 @@
-"""What a round settles before anyone trains, and what is counted while it is played."""
+"""What a round settles before anyone trains, and what it leaves when it has been played."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Self
 
 import numpy as np
 
-from pfels.arrays import Gains, Ids, Reals
-from pfels.privacy.events import RoundEvent
-from pfels.runtime.distributed import Ranks
-from pfels.runtime.lazy_torch import Tensor, torch
+from pfels.arrays import DeviceIds, Gains, Reals
+from pfels.documents.run import Replies
+from pfels.privacy.events import RoundEvent, noise_multiplier_at
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.setting import Setting
+from pfels.uplink import power
 from pfels.uplink.channel import phase_correction, superpose
-from pfels.uplink.power import energy, expected_energy
 
-if TYPE_CHECKING:
-    from pfels.training.local import LocalUpdates
+Memory = Mapping[int, Tensor]  # what devices keep from round to round, by device
 
 
 @dataclass(frozen=True)
-class Air:
-    """Transmission at once on one channel: gains and power limits of the cohort, the level β at which all arrive,
-    the limit that set it, the norm bound of what is sent before scaling, and the share k/d of coordinates sent."""
+class AirLink:
+    """Simultaneous transmission on one channel: gains and power limits of the senders, the level β at which all
+    arrive, the limit that set it, the norm bound of what is sent before scaling, and the share k/d of coordinates sent.
+    """
 
     gains: Gains
     powers: Reals
@@ -32,80 +32,109 @@ class Air:
 
     @property
     def energy_bounds(self) -> Reals:
-        """The most that E‖xᵢ‖² can be, for each member of the cohort."""
-        return expected_energy(self.gains, beta=self.beta, bound=self.bound, share=self.share)
+        """The maximum of E‖xᵢ‖² for each sender."""
+        return power.expected_energy(self.gains, beta=self.beta, bound=self.bound, share=self.share)
 
 
 @dataclass(frozen=True)
-class Link:
-    """Who takes part in a round, what it releases, and how many symbols it puts on the air.
+class RoundPlan:
+    """Who takes part in a round, what it releases, and how many channel uses it takes.
 
-    `cohort` was drawn and `sending` are those of it who transmit. `air` is absent where every device has an ideal link
-    of its own. `claimed_epsilon` is the paper's per-round ε where the scheme makes that claim.
+    `cohort` was drawn; `sending` are those of it who transmit. `air` is absent where every device has an ideal link of
+    its own. `claimed_epsilon` is the paper's ε per round where the scheme makes that claim.
     """
 
     round: int
-    cohort: Ids
-    sending: Ids
+    cohort: DeviceIds
+    sending: DeviceIds
     event: RoundEvent
     subcarriers: int
     claimed_epsilon: float | None
-    air: Air | None
+    air: AirLink | None
+
+    @classmethod
+    def make(
+        cls,
+        setting: Setting,
+        t: int,
+        cohort: DeviceIds,
+        *,
+        sending: DeviceIds | None = None,
+        subcarriers: int,
+        noise_multiplier: float,
+        single_noise_multiplier: float | None = None,
+        cohort_dependent: bool,
+        claimed: bool,
+        air: AirLink | None = None,
+    ) -> Self:
+        """The plan of round t. `single_noise_multiplier` is that of what the server sees of one device alone, where it
+        differs from that of the sum."""
+        transmitters = cohort if sending is None else sending
+        event = RoundEvent(
+            noise_multiplier=noise_multiplier,
+            server_noise_multiplier=noise_multiplier if single_noise_multiplier is None else single_noise_multiplier,
+            devices=setting.devices,
+            cohort_size=setting.cohort_size,
+            sampling=setting.sampling,
+            participants=tuple(transmitters.tolist()),
+            cohort_dependent=cohort_dependent,
+        )
+        return cls(t, cohort, transmitters, event, subcarriers, setting.epsilon if claimed else None, air)
+
+    @classmethod
+    def over_air(cls, setting: Setting, t: int, cohort: DeviceIds, air: AirLink, *, width: int, claimed: bool) -> Self:
+        """The plan of a cohort whose signals add up on `width` subcarriers, at a level that depends on its members."""
+        z = noise_multiplier_at(beta=air.beta, bound=air.bound, noise_std=setting.noise_std)
+        return cls.make(
+            setting, t, cohort, subcarriers=width, noise_multiplier=z, cohort_dependent=True, claimed=claimed, air=air
+        )
 
     @property
-    def waiting(self) -> Ids:
-        """Those who were drawn and do not send."""
+    def waiting(self) -> DeviceIds:
+        """Devices that were drawn and do not send."""
         return np.setdiff1d(self.cohort, self.sending)
 
     def arriving(self, signals: Tensor, places: slice) -> Tensor:
         """What reaches the server of the signals of some senders: over the air their superposition (eq. (7), without
-        the noise), on links of their own the sum that it forms."""
+        the noise), on ideal links their sum."""
         if self.air is None:
             return signals.sum(0)
         gains = self.air.gains[places]
         return superpose(signals, gains, correction=phase_correction(gains))
 
+    def transmit(self, projected: Tensor, places: slice) -> Tensor:
+        """The signals xᵢ = (β/|hᵢ|)·AΔᵢ of some senders (eq. (31)); refused if one could break a limit."""
+        air = self.require_air()
+        return power.transmit(
+            projected, air.gains[places], air.powers[places], beta=air.beta, bound=air.bound, share=air.share
+        )
+
     @property
-    def on_air(self) -> Air:
-        """The air, of a scheme that uses it."""
+    def beta(self) -> float:
+        """The level β at which all signals arrive."""
+        return self.require_air().beta
+
+    def require_air(self) -> AirLink:
+        """The air link of a scheme that transmits over the air."""
         assert self.air is not None, "this scheme does not transmit over the air"
         return self.air
 
 
-@dataclass
-class Tally:
-    """What is counted while a round is played: losses, devices that diverged, the energy of each transmission, and
-    what devices hold back for a later round (`memory` is what they held back before). `notes` go into the record."""
+@dataclass(frozen=True)
+class RoundResult:
+    """What a round left: the server's estimate, and what the ledger records of it.
 
-    memory: Mapping[int, Tensor] = field(default_factory=dict)
-    held_back: dict[int, Tensor] = field(default_factory=dict)
-    losses: list[float] = field(default_factory=list)
-    energies: list[float] = field(default_factory=list)
-    silent: int = 0
-    notes: dict[str, Any] = field(default_factory=dict)
+    `unheard` are senders of whom nothing usable arrived. `energy` is the sum of ‖x‖² over all transmissions, None on
+    ideal links. `device_energy` is that of each sender, in order; a deployment leaves it out, since it would tell the
+    norm of a device's update. `kept` is what devices remember. `replies` counts a deployment's messages, and `lost`
+    marks a round that was interrupted and is not repeated.
+    """
 
-    def learned(self, part: "LocalUpdates", finite: Tensor) -> None:
-        """Note the losses of the devices whose training stayed finite, and count the others."""
-        self.losses += part.losses[finite.cpu().numpy()].tolist()
-        self.silent += int((~finite).sum())
-
-    def sent(self, signals: Tensor) -> None:
-        """Note the energy of each transmission."""
-        self.energies += energy(signals).tolist()
-
-    def gather(self, ranks: Ranks, *, like: Tensor) -> None:
-        """Take in what the other ranks have counted, in cohort order, and what their devices hold back (as `like`)."""
-        if ranks.size == 1:
-            return
-        self.losses, self.energies = ranks.joined(self.losses), ranks.joined(self.energies)
-        self.silent = int(sum(ranks.joined([float(self.silent)])))
-        nothing = torch.zeros_like(like)
-        for device in map(int, ranks.joined([float(device) for device in self.held_back])):
-            self.held_back[device] = ranks.total(self.held_back.get(device, nothing).clone())
-
-    @property
-    def mean_loss(self) -> float | None:
-        """The mean training loss over the devices that sent something finite; None where it is not finite itself."""
-        if not self.losses or not all(map(math.isfinite, self.losses)):
-            return None
-        return math.fsum(self.losses) / len(self.losses)
+    estimate: Tensor
+    train_loss: float | None
+    unheard: int
+    energy: float | None
+    device_energy: tuple[float, ...] | None = None
+    kept: Memory = field(default_factory=dict)
+    replies: Replies | None = None
+    lost: bool = False

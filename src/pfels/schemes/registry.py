@@ -1,23 +1,159 @@
-"""The schemes, by name. A new one is a file in this folder and a line in this table."""
+"""The schemes by name, and what is known of each before it is built. A new scheme is one file and one entry here.
 
-from importlib import import_module
-from typing import cast
+A scheme can also live in another package, which names its `SchemeEntry` under the entry point `pfels.schemes`.
+"""
 
-from pfels.schemes.scheme import Scheme
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
-SCHEMES = {
-    "pfels": "pfels.schemes.pfels",
-    "wfl-p": "pfels.schemes.wfl_p",
-    "wfl-pdp": "pfels.schemes.wfl_pdp",
-    "dp-fedavg": "pfels.schemes.dp_fedavg",
-    "fedavg": "pfels.schemes.fedavg",
-    "pfels-plus": "pfels.schemes.pfels_plus",
+from pfels.errors import InputError, nearest
+from pfels.privacy.events import Sampling
+
+if TYPE_CHECKING:
+    from pfels.schemes.scheme import OwnSettings, Scheme
+    from pfels.schemes.setting import Setting
+
+# Settings that not every scheme uses. All others are for all schemes.
+AIR = frozenset(
+    f"channel.{key}"
+    for key in ("gain_mean", "gain_min", "gain_max", "noise_std", "snr_min_db", "snr_max_db", "snr_scale")
+)
+TOTAL = frozenset({"privacy.total_epsilon", "privacy.adversary"})
+OFF_BY_DEFAULT = frozenset({"channel.silent_below", "compression.kind", "compression.error_feedback"})
+PARTIAL = AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio", "privacy.epsilon"}
+
+
+class BudgetBy(StrEnum):
+    """How a budget for the whole training sets a scheme's noise."""
+
+    CLAIM = "claim"  # through the claim per round: `privacy.epsilon` is lowered until the budget is met
+    TOTAL = "total"  # the scheme calibrates itself to `privacy.total_epsilon`
+
+
+@dataclass(frozen=True)
+class SchemeEntry:
+    """What is known of a scheme before it is built.
+
+    `uses` lists which of the PARTIAL settings it reads. `claims` says that it makes the paper's claim of
+    (`privacy.epsilon`, δ) per round. `sampling` is the only sampling it draws, None if `cohort.sampling` decides.
+    `budget` is how a budget sets its noise, None if nothing does. `settings` is the type of its own table.
+    """
+
+    create: "Callable[[Setting], Scheme]"
+    uses: frozenset[str] = frozenset()
+    claims: bool = False
+    sampling: Sampling | None = None
+    budget: BudgetBy | None = None
+    settings: "type[OwnSettings] | None" = None
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.uses - PARTIAL)
+        if unknown:
+            raise InputError(
+                f"uses: {unknown[0]} is not a setting that only some schemes use{nearest(unknown[0], PARTIAL)}"
+            )
+
+
+def _pfels(setting: "Setting") -> "Scheme":
+    from pfels.schemes.pfels import Pfels
+
+    return Pfels(setting)
+
+
+def _wfl_p(setting: "Setting") -> "Scheme":
+    from pfels.schemes.wfl_p import WflP
+
+    return WflP(setting)
+
+
+def _wfl_pdp(setting: "Setting") -> "Scheme":
+    from pfels.schemes.wfl_pdp import WflPdp
+
+    return WflPdp(setting)
+
+
+def _dp_fedavg(setting: "Setting") -> "Scheme":
+    from pfels.schemes.dp_fedavg import DpFedAvg
+
+    return DpFedAvg(setting)
+
+
+def _fedavg(setting: "Setting") -> "Scheme":
+    from pfels.schemes.fedavg import FedAvg
+
+    return FedAvg(setting)
+
+
+def _pfels_plus(setting: "Setting") -> "Scheme":
+    from pfels.schemes.pfels_plus import create
+
+    return create(setting)
+
+
+_SCHEMES = {
+    "pfels": SchemeEntry(
+        _pfels,
+        uses=AIR | {"training.clip", "compression.ratio", "privacy.epsilon"},
+        claims=True,
+        budget=BudgetBy.CLAIM,
+    ),
+    "wfl-p": SchemeEntry(_wfl_p, uses=AIR | {"training.clip"}),
+    "wfl-pdp": SchemeEntry(
+        _wfl_pdp, uses=AIR | {"training.clip", "privacy.epsilon"}, claims=True, budget=BudgetBy.CLAIM
+    ),
+    "dp-fedavg": SchemeEntry(
+        _dp_fedavg, uses=frozenset({"training.clip", "privacy.epsilon"}), claims=True, budget=BudgetBy.CLAIM
+    ),
+    "fedavg": SchemeEntry(_fedavg),
+    "pfels-plus": SchemeEntry(
+        _pfels_plus,
+        uses=AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio"},
+        sampling=Sampling.POISSON,
+        budget=BudgetBy.TOTAL,
+    ),
 }
 
-POISSON_ONLY = {"pfels-plus"}  # these draw Poisson cohorts whatever the config says
-CLAIMING = {"pfels", "wfl-pdp", "dp-fedavg"}  # these know the paper's ε for a round
+
+def register(name: str, entry: SchemeEntry) -> None:
+    """Make a scheme known in this process; a package uses the entry point `pfels.schemes` instead."""
+    _SCHEMES[name] = entry
 
 
-def load_scheme(name: str) -> Scheme:
-    """The scheme of that name, imported when it is first needed."""
-    return cast("Scheme", import_module(SCHEMES[name]))
+def scheme_names() -> list[str]:
+    """All schemes: those of this package, then those of installed packages."""
+    return [*_SCHEMES, *(name for name in _installed() if name not in _SCHEMES)]
+
+
+def scheme_entry(name: str) -> SchemeEntry:
+    """What is known of the scheme of that name."""
+    if name in _SCHEMES:
+        return _SCHEMES[name]
+    if name not in _installed():
+        raise InputError(f"scheme = {name!r}: unknown scheme{nearest(name, scheme_names())}")
+    point = _installed()[name]
+    try:
+        entry = point.load()
+    except Exception as error:
+        raise InputError(f"scheme = {name!r}: {point.value} cannot be loaded ({error})") from None
+    if not isinstance(entry, SchemeEntry):
+        raise InputError(f"scheme = {name!r}: {point.value} must be a pfels.schemes.registry.SchemeEntry")
+    return entry
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group="pfels.schemes")}
+
+
+def load_scheme(name: str, setting: "Setting") -> "Scheme":
+    """The scheme of that name, built for a setting."""
+    return scheme_entry(name).create(setting)
+
+
+def users_of(key: str) -> list[str]:
+    """The schemes that use a setting which not every scheme uses."""
+    return [name for name in scheme_names() if key in scheme_entry(name).uses]

@@ -1,29 +1,122 @@
-"""One round, played: devices train and send, the channel adds them up, and the server makes of it what it can."""
+"""One round: devices train and send, the channel adds up their signals, and the server makes its estimate."""
 
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pfels.arrays import DeviceIds
+from pfels.runtime.distributed import Ranks
 from pfels.runtime.lazy_torch import Tensor, torch
-from pfels.schemes.plan import Link, Tally
-from pfels.schemes.scheme import Scheme
-from pfels.schemes.system import System
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import Memory, RoundPlan, RoundResult
+from pfels.schemes.scheme import AddsNoise, Remembers, Scheme
+from pfels.training.updates import LocalUpdates
+from pfels.uplink.clipping import silence_non_finite
+from pfels.uplink.power import energy
+
+if TYPE_CHECKING:
+    from pfels.training.local import LocalTraining
+
+ALONE = Ranks()
 
 
-def play(scheme: Scheme, system: System, link: Link, theta: Tensor, tally: Tally) -> Tensor:
-    """The server's estimate of the cohort's mean update."""
-    t = link.round
-    A = scheme.indices(system, theta, t)
-    y = listen(system, link)
-    for part in system.local_updates(theta, t, link.sending, tally):
-        x = scheme.send(system, link, part, A, tally)
-        y += link.arriving(x, part.places)
-        if link.air is not None:
-            tally.sent(x)
-    if system.error_feedback:
-        for part in system.local_updates(theta, t, link.waiting, Tally()):  # they send nothing, so nothing is counted
-            scheme.hold(system, link, part, tally)
-    return scheme.receive(system, link, system.superposed(y), A)
+def play(
+    scheme: Scheme,
+    draws: Draws,
+    plan: RoundPlan,
+    theta: Tensor,
+    training: "LocalTraining",
+    *,
+    memory: Memory,
+    ranks: Ranks = ALONE,
+) -> RoundResult:
+    """Simulate a round on this process, or on all ranks that share the run, from the model θ.
+
+    `memory` is what devices kept from earlier rounds.
+    """
+    t, kept = plan.round, dict[int, Tensor]()
+    losses: list[float] = []
+    energies: list[float] = []
+    unheard = 0
+    A = scheme.indices(draws, theta, t)
+    y = listen(draws, plan, ranks)
+    for part, finite in local_updates(training, draws, theta, t, plan.sending, ranks=ranks):
+        losses += part.losses[finite.cpu().numpy()].tolist()
+        unheard += int((~finite).sum())
+        x, held_back = transmissions(scheme, draws, plan, part, A, memory=memory)
+        y += plan.arriving(x, part.places)
+        kept |= held_back
+        if plan.air is not None:
+            energies += energy(x).tolist()
+    if isinstance(scheme, Remembers):
+        for part, _ in local_updates(training, draws, theta, t, plan.waiting, ranks=ranks):
+            kept |= _rows(plan.waiting, part, scheme.keep(plan, part, memory))
+    estimate = scheme.receive(plan, ranks.all_reduce(y), A)
+    losses, energies = ranks.gather(losses), ranks.gather(energies)
+    return RoundResult(
+        estimate=estimate,
+        train_loss=_mean(losses),
+        unheard=int(sum(ranks.gather([float(unheard)]))),
+        energy=None if plan.air is None else math.fsum(energies),
+        device_energy=None if plan.air is None else tuple(energies),
+        kept=_gathered(kept, ranks, like=theta),
+    )
 
 
-def listen(system: System, link: Link) -> Tensor:
-    """What the server has received before anyone sends: the receiver's noise, or nothing on ideal links."""
-    if link.air is None:
-        return torch.zeros(system.dimension, device=system.ranks.device)
-    return system.receiver_noise(link.round, link.subcarriers)
+def listen(draws: Draws, plan: RoundPlan, ranks: Ranks = ALONE) -> Tensor:
+    """What the server has received before anyone sends: the receiver's noise, or nothing on ideal links.
+
+    There is one receiver, on the leading rank.
+    """
+    if plan.air is None:
+        return torch.zeros(draws.setting.dimension, device=draws.device)
+    if not ranks.leads:
+        return torch.zeros(plan.subcarriers, device=draws.device)
+    return draws.receiver_noise(plan.round, plan.subcarriers)
+
+
+def local_updates(
+    training: "LocalTraining", draws: Draws, theta: Tensor, t: int, devices: DeviceIds, *, ranks: Ranks = ALONE
+) -> Iterator[tuple[LocalUpdates, Tensor]]:
+    """What each device of this rank's share learns from θ in round t, in chunks in cohort order, and which updates
+    are finite: a diverged device's update is zero."""
+    mine = ranks.share(len(devices))
+    for part in training.cohort(theta, devices[mine].tolist(), lambda device: draws.batch_order(t, device)):
+        finite = silence_non_finite(part.updates)
+        yield part.behind(mine.start), finite
+
+
+def transmissions(
+    scheme: Scheme, draws: Draws, plan: RoundPlan, part: LocalUpdates, A: Tensor | None, *, memory: Memory
+) -> tuple[Tensor, dict[int, Tensor]]:
+    """On the senders: the signals, one row per device, and what each device keeps."""
+    kept: dict[int, Tensor] = {}
+    if isinstance(scheme, Remembers):
+        x, rows = scheme.send_and_keep(plan, part, A, memory)
+        kept = _rows(plan.sending, part, rows)
+    else:
+        x = scheme.send(plan, part, A)
+    if isinstance(scheme, AddsNoise):
+        for row, device in zip(x, plan.sending[part.places].tolist(), strict=True):
+            row.add_(scheme.noise(draws, plan, device))
+    return x, kept
+
+
+def _rows(devices: DeviceIds, part: LocalUpdates, rows: Tensor) -> dict[int, Tensor]:
+    return {device: row.clone() for device, row in zip(devices[part.places].tolist(), rows, strict=True)}
+
+
+def _gathered(kept: dict[int, Tensor], ranks: Ranks, *, like: Tensor) -> dict[int, Tensor]:
+    """What the devices of all ranks keep."""
+    if ranks.size == 1:
+        return kept
+    nothing = torch.zeros_like(like)
+    everywhere = map(int, ranks.gather([float(device) for device in kept]))
+    return {device: ranks.all_reduce(kept.get(device, nothing).clone()) for device in everywhere}
+
+
+def _mean(losses: list[float]) -> float | None:
+    """The mean training loss over the devices that sent something finite; None where it is not finite itself."""
+    if not losses or not all(map(math.isfinite, losses)):
+        return None
+    return math.fsum(losses) / len(losses)

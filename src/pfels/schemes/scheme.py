@@ -1,34 +1,69 @@
-"""schemes.scheme"""
+"""What a scheme is: a frozen dataclass with these four steps, which `round.play` puts together."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pfels.schemes.plan import Link, Tally
-    from pfels.schemes.system import System
-    from pfels.training.local import LocalUpdates
+    from pfels.privacy.calibration import RequiredNoise
+    from pfels.schemes.draws import Draws
+    from pfels.schemes.plan import Memory, RoundPlan
+    from pfels.schemes.setting import Setting
+    from pfels.training.updates import LocalUpdates
 
 
 class Scheme(Protocol):
-    """What a scheme's file offers. `rounds.play` puts its steps together."""
+    """The four steps of a round. mypy holds every scheme in the registry to this protocol."""
 
-    def prepare(self, system: "System", t: int) -> "Link":
-        """Settle who takes part in round t, over which channel and at what level, before anyone trains."""
+    @property
+    def setting(self) -> "Setting":
+        """The constants of the problem."""
 
-    def indices(self, system: "System", theta: "Tensor", t: int) -> "Tensor | None":
-        """The coordinates sent in round t, which devices and server know without being told; None is all of them."""
+    def prepare(self, draws: "Draws", t: int) -> "RoundPlan":
+        """Who takes part in round t, over which channel and at what level; settled before anyone trains."""
 
-    def send(
-        self, system: "System", link: "Link", part: "LocalUpdates", A: "Tensor | None", tally: "Tally"
-    ) -> "Tensor":
-        """On the devices: what each sends of its update, one a row."""
+    def indices(self, draws: "Draws", theta: "Tensor", t: int) -> "Tensor | None":
+        """The coordinates sent in round t, which devices and server know without a message; None: all of them."""
 
-    def hold(self, system: "System", link: "Link", part: "LocalUpdates", tally: "Tally") -> None:
-        """On devices that were drawn and do not send: keep the update for later. Only error feedback asks for it."""
+    def send(self, plan: "RoundPlan", part: "LocalUpdates", A: "Tensor | None") -> "Tensor":
+        """On the devices: what each sends of its update, one row per device."""
 
-    def noise(self, system: "System", link: "Link", device: int) -> "Tensor":
-        """On a device: its share of the noise. Only schemes have it whose devices add the noise themselves."""
+    def receive(self, plan: "RoundPlan", y: "Tensor", A: "Tensor | None") -> "Tensor":
+        """On the server: the estimate of the cohort's mean update, from what has been received."""
 
-    def receive(self, system: "System", link: "Link", y: "Tensor", A: "Tensor | None") -> "Tensor":
-        """On the server: its estimate of the cohort's mean update, from all that it has received."""
+
+@runtime_checkable
+class AddsNoise(Protocol):
+    """A scheme whose devices add noise to what they send; `play` adds it after `send`."""
+
+    def noise(self, draws: "Draws", plan: "RoundPlan", device: int) -> "Tensor":
+        """On a device: its share of the noise."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A scheme whose devices keep something from round to round, such as error feedback."""
+
+    def send_and_keep(
+        self, plan: "RoundPlan", part: "LocalUpdates", A: "Tensor | None", memory: "Memory"
+    ) -> "tuple[Tensor, Tensor]":
+        """On the senders: what each sends, given what it kept before, and what it keeps now; one row per device."""
+
+    def keep(self, plan: "RoundPlan", part: "LocalUpdates", memory: "Memory") -> "Tensor":
+        """On devices that were drawn and do not send: what each keeps now."""
+
+
+@runtime_checkable
+class CalibratesItself(Protocol):
+    """A scheme that sets its noise from a budget for the whole training (`privacy.total_epsilon`)."""
+
+    def required_noise(self) -> "RequiredNoise":
+        """The noise that the budget requires, and the privacy loss of a training with it."""
+
+
+class OwnSettings(BaseModel):
+    """The base of a scheme's own settings: a table of the config that has the scheme's name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

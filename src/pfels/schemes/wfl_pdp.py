@@ -1,17 +1,17 @@
 """WFL-PDP: WFL-P held to the privacy limit as well (eq. (37))."""
 
-from pfels.schemes.plan import Air, Link
-from pfels.schemes.system import System
-from pfels.schemes.wfl_p import indices, receive, send
-from pfels.uplink.power import align
+from dataclasses import dataclass
 
-__all__ = ["indices", "prepare", "receive", "send"]
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import RoundPlan
+from pfels.schemes.wfl_p import WflP, whole_updates
 
 
-def prepare(system: System, t: int) -> Link:
-    """Who takes part in round t, and at what level β."""
-    cohort = system.cohort(t)
-    h, P = system.gains(t, cohort), system.powers(cohort)
-    beta, limit = align(h, P, bound=system.bound, share=1.0, privacy_limit=system.privacy_limit)  # eq. (37)
-    air = Air(h, P, beta, limit, bound=system.bound, share=1.0)
-    return system.air_link(t, cohort, air, width=system.dimension, claimed=True)
+@dataclass(frozen=True)
+class WflPdp(WflP):
+    """Whole updates over the air, limited by power and by the claim per round; sends and receives as WFL-P."""
+
+    def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """Who takes part in round t, and at what level β."""
+        limit = self.setting.privacy_limit
+        return whole_updates(self.setting, draws, t, privacy_limit=limit, claimed=True)  # eq. (37)

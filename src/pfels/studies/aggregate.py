@@ -1,26 +1,34 @@
-"""A figure over several seeds."""
+"""Runs of several seeds as one row: means, standard deviations, and the worst privacy figure of each kind."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+
+from pfels.documents.privacy import Figure, RunPrivacy
+from pfels.documents.run import Summary
+from pfels.documents.studies import AggregateRow, Spread
 
 
-def spread(values: Sequence[float | None]) -> dict[str, float | None] | None:
-    """Mean and sample standard deviation, which a single seed does not have; nothing where a run has no such figure."""
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Mean and sample standard deviation, which a single seed does not have; None where a run has no such figure."""
     known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    if not known or len(known) < len(values):
         return None
-    return {"mean": statistics.fmean(known), "std": statistics.stdev(known) if len(known) > 1 else None}
+    return mean_and_std(known)
 
 
-def aggregate(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def mean_and_std(values: Sequence[float]) -> Spread:
+    """Mean and sample standard deviation, which a single seed does not have."""
+    return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else None}
+
+
+def aggregate(summaries: Iterable[Summary]) -> AggregateRow:
     """One row from the summaries of runs that differ in their seed alone."""
     runs = list(summaries)
     return {
         "seeds": [run["seed"] for run in runs],
         "rounds": runs[0]["rounds"],
         "dimension": runs[0]["dimension"],
-        "accuracy": spread([run["accuracy"] for run in runs]),
+        "accuracy": mean_and_std([run["accuracy"] for run in runs]),
         "loss": spread([run["loss"] for run in runs]),
         "energy": spread([run["energy"] for run in runs]),
         "subcarriers": _common([run["subcarriers"] for run in runs]),
@@ -34,21 +42,24 @@ def _common(values: Sequence[float]) -> float:
     return values[0] if len(set(values)) == 1 else statistics.fmean(values)
 
 
-def _worst(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _worst(seeds: Sequence[RunPrivacy]) -> RunPrivacy:
     """The worst of every figure by itself: the seed that costs most against the server may not be the one that costs
     most against an outsider."""
-    worst = dict(seeds[0])
-    for key in ("claimed", "exact_per_round", "server", "outsider"):
-        figures = [privacy[key] for privacy in seeds if privacy.get(key) is not None]
-        if figures:
-            worst[key] = max(figures, key=_severity)
-    least = [privacy["noise_multiplier_min"] for privacy in seeds if privacy.get("noise_multiplier_min") is not None]
-    if least:
-        worst["noise_multiplier_min"] = min(least)
-    if worst.get("claimed") is not None:
-        worst |= {f"claimed_{key}": worst["claimed"][key] for key in ("epsilon", "valid")}
+    worst: RunPrivacy = {**seeds[0]}
+    claims = [privacy["claimed"] for privacy in seeds if privacy["claimed"] is not None]
+    exact = [privacy["exact_per_round"] for privacy in seeds if privacy["exact_per_round"] is not None]
+    noise = [z for privacy in seeds if (z := privacy["noise_multiplier_min"]) is not None]
+    worst["server"] = max((privacy["server"] for privacy in seeds), key=_severity)
+    worst["outsider"] = max((privacy["outsider"] for privacy in seeds), key=_severity)
+    if claims:
+        claim = max(claims, key=_severity)
+        worst |= {"claimed": claim, "claimed_epsilon": claim["epsilon"], "claimed_valid": claim["valid"]}
+    if exact:
+        worst["exact_per_round"] = max(exact, key=_severity)
+    if noise:
+        worst["noise_multiplier_min"] = min(noise)
     return worst
 
 
-def _severity(figure: Mapping[str, Any]) -> float:
+def _severity(figure: Figure) -> float:
     return float("inf") if figure["epsilon"] is None else float(figure["epsilon"])

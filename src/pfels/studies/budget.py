@@ -1,131 +1,118 @@
-"""Every private scheme on one footing: the same budget for the whole training, certified against the same adversary."""
+"""A config brought to a budget: the same ε for the whole training, certified against the same adversary."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
 
-from pfels.arrays import Ids, Reals
+from pfels.arrays import DeviceIds, Reals
 from pfels.config.load import validate
 from pfels.config.tree import Config
 from pfels.errors import InputError
-from pfels.experiment import link as experiment_link
-from pfels.experiment.link import link_system
-from pfels.privacy.accountant import COHORT_DEPENDENT, outsider_loss, server_loss
-from pfels.privacy.calibration import Budget, Footing, calibrate
+from pfels.experiment.link import Link, link_of
+from pfels.privacy.accountant import COHORT_DEPENDENT
+from pfels.privacy.calibration import Budget, RequiredNoise, calibrate
 from pfels.privacy.claim import claimed_epsilon, claimed_noise_multiplier
-from pfels.privacy.events import Adversary, Loss, RoundEvent, beta_at
-from pfels.privacy.gaussian import gaussian_mu
-from pfels.schemes.pfels_plus import public_level
-from pfels.schemes.registry import load_scheme
-from pfels.schemes.system import System
+from pfels.privacy.events import Adversary, RoundEvent, beta_at
+from pfels.privacy.gaussian import gaussian_mu, mu_squared
+from pfels.schemes.registry import BudgetBy, scheme_entry, scheme_names
+from pfels.schemes.scheme import CalibratesItself
+from pfels.schemes.setting import Setting
 
 SAFE = 1 + 1e-9  # the rounding of a running sum must not spend more than the budget
 
 
-def on_footing(config: Config, footing: Footing) -> Config:
+def with_budget(config: Config, budget: Budget) -> Config:
     """The config whose scheme meets the budget with no more noise than it needs.
 
-    pfels-plus is given the budget itself. The schemes with the paper's claim are given the claimed ε whose worst
-    device, over the very rounds that the run will draw, just meets it. Schemes without privacy stay as they are.
+    A scheme that calibrates itself is given the budget. A scheme with the paper's claim is given the claimed ε with
+    which its worst device, over the very rounds that the run will draw, just meets it. A scheme whose registry entry
+    says of no budget how it sets the noise stays as it is.
     """
-    changed = footing.settings()
-    scheme = load_scheme(config.scheme)
-    first = scheme.prepare(_system(config, config.privacy.epsilon), 0)
-    if first.claimed_epsilon is not None:
-        find = _noise_against_outsiders if _outsider_counts(first.event, footing) else _noise_against_server
-        z = find(config, footing)
+    changed: dict[str, float | str] = dict(budget.settings())
+    if scheme_entry(config.scheme).budget is BudgetBy.CLAIM:
+        first = _first_event(link_of(config))
+        find = _noise_against_outsiders if _outsider_counts(first, budget) else _noise_against_server
         changed["privacy.epsilon"] = claimed_epsilon(
-            noise_multiplier=z * SAFE, delta=config.delta, devices=config.data.devices, cohort=config.cohort.size
+            noise_multiplier=find(config, budget) * SAFE,
+            delta=config.delta,
+            devices=config.data.devices,
+            cohort=config.cohort.size,
         )
-    tree = config.model_dump(exclude_none=True)
+    tree = config.tree()
     for key, value in changed.items():
         table, _, leaf = key.partition(".")
         tree[table][leaf] = value
     return validate(tree)
 
 
-@dataclass(frozen=True)
-class Need:
-    """The noise multiplier that a budget asks of a scheme, the level β that gives it (None on links of their own), and
-    what the accountant says of a training with it: never more than the budget."""
-
-    noise_multiplier: float
-    beta: float | None
-    loss: Loss
+def set_by_budget(scheme: str) -> bool:
+    """Whether a budget sets the noise of this scheme."""
+    return scheme_entry(scheme).budget is not None
 
 
-def needed(config: Config, footing: Footing, participations: int | None = None) -> Need:
-    """What the budget asks of the config's scheme before anybody is drawn: a device is taken to take part in
-    `participations` rounds, or in all of them, where the scheme itself sets no limit."""
-    system = _system(config, config.privacy.epsilon)
-    if config.scheme == "pfels-plus":
+def required_noise(config: Config, budget: Budget, participations: int | None = None) -> RequiredNoise:
+    """What the budget requires of the config's scheme before anybody is drawn: a device is assumed to take part in
+    `participations` rounds, or in all of them, where the scheme itself sets no cap."""
+    kind, name = scheme_entry(config.scheme).budget, config.scheme
+    if kind is None:
+        able = [other for other in scheme_names() if set_by_budget(other)]
+        raise InputError(f"scheme = {name!r}: has no noise to calibrate; use {', '.join(able)}")
+    if kind is BudgetBy.TOTAL:
         if participations is not None:
-            raise InputError("--participations: pfels-plus sets a limit of its own; leave it out")
-        return _level(replace(system, budget=Budget(footing.epsilon, footing.adversary, config.rounds)), config.rounds)
-    link = load_scheme(config.scheme).prepare(system, 0)
-    if link.claimed_epsilon is None:
-        raise InputError(f"scheme = {config.scheme!r}: no budget sets its noise; one sets that of pfels, say")
-    if footing.adversary is Adversary.OUTSIDER and link.event.cohort_dependent:
+            raise InputError(f"--participations: {name} sets its own cap; leave it out")
+        scheme = link_of(with_budget(config, budget)).scheme
+        assert isinstance(scheme, CalibratesItself), f"{name}: its registry entry says that it calibrates itself"
+        return scheme.required_noise()
+    link = link_of(config)
+    plan, setting = link.scheme.prepare(link.draws, 0), link.setting
+    if budget.adversary is Adversary.OUTSIDER and plan.event.cohort_dependent:
         raise InputError(f"--adversary outsider: {COHORT_DEPENDENT}; ask for --adversary server")
     found = calibrate(
-        adversary=footing.adversary, epsilon=footing.epsilon, delta=system.delta, rounds=config.rounds,
-        devices=system.devices, cohort=system.cohort_size, sampling=system.sampling, participations=participations,
+        adversary=budget.adversary, epsilon=budget.epsilon, delta=setting.delta, rounds=config.rounds,
+        devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=participations,
     )  # fmt: skip
     z = found.noise_multiplier
-    if link.air is not None:
-        return Need(z, beta_at(noise_multiplier=z, bound=system.bound, noise_std=system.noise_std), found.loss)
-    if footing.adversary is Adversary.SERVER:  # it sees single updates, each with less noise than the sum
-        z *= _claimed(system) / link.event.server_noise_multiplier
-    return Need(z, None, found.loss)
-
-
-def _level(system: System, rounds: int) -> Need:
-    """The one public level of pfels-plus, and what it costs: less than the budget where power limits it."""
-    assert system.budget is not None
-    level = public_level(system)
-    z, times = level.noise_multiplier, level.ration or rounds
-    loss = server_loss(mu_squared=times / z**2, participations=times, delta=system.delta)
-    if system.budget.adversary is Adversary.OUTSIDER:
-        loss = outsider_loss(
-            {z: rounds}, devices=system.devices, cohort=system.cohort_size, sampling=system.sampling, delta=system.delta
+    if plan.air is not None:
+        return RequiredNoise(
+            z, beta_at(noise_multiplier=z, bound=setting.bound, noise_std=setting.noise_std), found.loss
         )
-    return Need(z, level.beta, loss)
+    if budget.adversary is Adversary.SERVER:  # it sees single updates, each with less noise than the sum
+        z *= _claimed_noise(setting) / plan.event.server_noise_multiplier
+    return RequiredNoise(z, None, found.loss)
 
 
-def _claimed(system: System) -> float:
+def _first_event(link: Link) -> RoundEvent:
+    return link.scheme.prepare(link.draws, 0).event
+
+
+def _claimed_noise(setting: Setting) -> float:
     return claimed_noise_multiplier(
-        epsilon=system.epsilon, delta=system.delta, devices=system.devices, cohort=system.cohort_size
+        epsilon=setting.epsilon, delta=setting.delta, devices=setting.devices, cohort=setting.cohort_size
     )
 
 
-def _system(config: Config, epsilon: float) -> System:
-    privacy = config.privacy.model_copy(update={"epsilon": epsilon})
-    return link_system(config.model_copy(update={"privacy": privacy}), dimension=experiment_link.dimension(config))
-
-
-def _outsider_counts(event: RoundEvent, footing: Footing) -> bool:
+def _outsider_counts(event: RoundEvent, budget: Budget) -> bool:
     """Whether the scheme has a figure against an outsider; where it has none, the server's must meet the budget."""
-    return footing.adversary is Adversary.OUTSIDER and not event.cohort_dependent
+    return budget.adversary is Adversary.OUTSIDER and not event.cohort_dependent
 
 
-def _noise_against_outsiders(config: Config, footing: Footing) -> float:
-    system = _system(config, config.privacy.epsilon)
+def _noise_against_outsiders(config: Config, budget: Budget) -> float:
+    setting = link_of(config).setting
     return calibrate(
-        adversary=Adversary.OUTSIDER, epsilon=footing.epsilon, delta=system.delta, rounds=config.rounds,
-        devices=system.devices, cohort=system.cohort_size, sampling=system.sampling,
+        adversary=Adversary.OUTSIDER, epsilon=budget.epsilon, delta=setting.delta, rounds=config.rounds,
+        devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling,
     ).noise_multiplier  # fmt: skip
 
 
-def _noise_against_server(config: Config, footing: Footing) -> float:
-    """The least noise multiplier of a claim with which the worst device meets the budget against the server."""
+def _noise_against_server(config: Config, budget: Budget) -> float:
+    """The minimum noise multiplier of a claim with which the worst device meets the budget against the server."""
     who, costs = _participations(config)
-    most = gaussian_mu(epsilon=footing.epsilon, delta=config.delta) ** 2
+    allowed = gaussian_mu(epsilon=budget.epsilon, delta=config.delta) ** 2
 
     def excess(log_z: float) -> float:
-        return float(np.bincount(who, costs(np.exp(log_z)), minlength=1).max() - most)
+        return float(np.bincount(who, costs(np.exp(log_z)), minlength=1).max() - allowed)
 
     low, high = np.log(1e-6), np.log(1e9)
     if excess(low) <= 0:  # the power limits alone meet the budget, or nobody ever takes part
@@ -134,15 +121,17 @@ def _noise_against_server(config: Config, footing: Footing) -> float:
     return float(np.exp(root)) * (1 + 1e-12)
 
 
-def _participations(config: Config) -> tuple[Ids, Callable[[float], Reals]]:
-    """A device for each time that one takes part, and what these times cost, 1/z² each as the server sees it, under a
-    claim whose noise multiplier is z."""
-    scheme, claim = load_scheme(config.scheme), _system(config, config.privacy.epsilon)
-    on_air = scheme.prepare(claim, 0).air is not None
-    system = _system(config, math.inf) if on_air else claim  # on the air, what the power limits alone would allow
-    events = [scheme.prepare(system, t).event for t in range(config.rounds)]
+def _participations(config: Config) -> tuple[DeviceIds, Callable[[float], Reals]]:
+    """One device id per participation, and what each costs, μ² as the server sees it, under a claim whose noise
+    multiplier is z."""
+    claim = link_of(config)
+    on_air = claim.scheme.prepare(claim.draws, 0).air is not None
+    unlimited = config.privacy.model_copy(update={"epsilon": math.inf})  # over the air: what the power limits allow
+    link = link_of(config.model_copy(update={"privacy": unlimited})) if on_air else claim
+    events = [link.scheme.prepare(link.draws, t).event for t in range(config.rounds)]
     who = np.array([device for event in events for device in event.participants], np.int64)
     seen = np.array([event.server_noise_multiplier for event in events for _ in event.participants])
     if on_air:
-        return who, lambda z: np.minimum(seen**-2, z**-2)
-    return who, lambda z: (_claimed(claim) / seen) ** 2 * z**-2  # on links of their own nothing but the claim limits it
+        return who, lambda z: np.minimum(mu_squared(seen), mu_squared(z))
+    # On ideal links nothing but the claim limits the noise.
+    return who, lambda z: (_claimed_noise(claim.setting) / seen) ** 2 * mu_squared(z)

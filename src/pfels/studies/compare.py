@@ -1,46 +1,57 @@
-"""Runs of several seeds as one row: means, spreads, and the worst privacy figure among them."""
+"""Schemes side by side, over several seeds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pfels.config.tree import Config
+from pfels.documents.studies import AggregateRow, Comparison
 from pfels.errors import InputError
 from pfels.experiment.directory import point_name
-from pfels.privacy.calibration import Footing
-from pfels.runtime.processes import Report
-from pfels.schemes.registry import SCHEMES
+from pfels.privacy.calibration import Budget
+from pfels.schemes.registry import scheme_names
 from pfels.studies.aggregate import aggregate
-from pfels.studies.budget import on_footing
-from pfels.studies.sweep import Point, grid, run_points
+from pfels.studies.budget import set_by_budget, with_budget
+from pfels.studies.sweep import Point, Watch, grid, run_points, unwatched
 
 
 def compare(
-    preset: str | Path = "demo",
+    base: str | Path | Config = "demo",
     *,
-    schemes: Sequence[str] = tuple(SCHEMES),
+    schemes: Sequence[str] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     overrides: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
     jobs: int = 1,
     out: str | Path = "runs/compare",
-    footing: Footing | None = None,
-    report: Report = lambda index, done: None,
-) -> dict[str, Any]:
-    """The paper's kind of table: `{"schemes": {name: {accuracy, energy, subcarriers, airtime_s, privacy, …}}}`.
+    watch: Watch = unwatched,
+) -> Comparison:
+    """Run several schemes, all by default, over several seeds: one row per scheme, as in the paper's tables.
 
-    With a `footing`, every private scheme is brought to that budget for the whole training.
+    `base` is a preset, a TOML file or a config. With a `budget`, every scheme whose noise a budget sets is brought to
+    it for the whole training; `on_budget` of a row says whether it was.
+
+    >>> import pfels, tempfile
+    >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
+    >>> found["schemes"]["pfels"]["subcarriers"]
+    1446
     """
-    if isinstance(preset, Config):
-        raise InputError("preset: must be a preset's name or a TOML file; Config.to_toml writes one")
-    if not schemes or not seeds:
-        raise InputError(f"{'seeds' if schemes else 'schemes'}: must be at least one")
-    points = grid(preset, {"scheme": schemes, "seed": seeds}, out=Path(out), overrides=overrides)
-    if footing is not None:
-        points = [_at(point, footing, Path(out)) for point in points]
-    summaries = run_points(points, jobs=jobs, report=report)
-    return {"schemes": {name: aggregate(s for s in summaries if s["scheme"] == name) for name in schemes}}
+    names = scheme_names() if schemes is None else list(schemes)
+    if not names or not seeds:
+        raise InputError(f"{'seeds' if names else 'schemes'}: must be at least one")
+    points = grid(base, {"scheme": names, "seed": seeds}, out=Path(out), overrides=overrides)
+    if budget is not None:
+        points = [_on_budget(point, budget, Path(out)) for point in points]
+    with watch(points) as report:
+        summaries = run_points(points, jobs=jobs, report=report)
+    rows: dict[str, AggregateRow] = {}
+    for name in names:
+        rows[name] = aggregate(s for s in summaries if s["scheme"] == name)
+        if budget is not None:
+            rows[name]["on_budget"] = set_by_budget(name)
+    return {"schemes": rows}
 
 
-def _at(point: Point, footing: Footing, out: Path) -> Point:
-    settings = {**point.settings, **footing.settings()}
-    return Point(settings, on_footing(point.config, footing), out / point_name(settings))
+def _on_budget(point: Point, budget: Budget, out: Path) -> Point:
+    settings = {**point.settings, **budget.settings()}
+    return Point(settings, with_budget(point.config, budget), out / point_name(settings))

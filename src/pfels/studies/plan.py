@@ -1,72 +1,96 @@
-"""The link budget of a training before anyone trains: β, noise, privacy, energy, spectrum, and the best k."""
+"""The link budget before any training: β, noise, privacy, energy, spectrum, and the best k."""
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pfels.arrays import Reals
-from pfels.config.load import require_config
+from pfels.config.load import load_config
+from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
-from pfels.experiment import link
-from pfels.experiment.forecast import Outlook, foresee
-from pfels.experiment.link import link_system
-from pfels.privacy.calibration import Footing
-from pfels.schemes.registry import SCHEMES
-from pfels.schemes.system import System
-from pfels.studies.budget import on_footing
-from pfels.studies.theory import BOUNDS, Course, Losses, best_kept, largest_smoothness, learning_rate_limit
+from pfels.documents.studies import BoundAtK, BoundTerms, Levels, Plan, SchemePlan, Theory
+from pfels.experiment.forecast import Forecast, forecast
+from pfels.experiment.link import dimension, example, link_of
+from pfels.privacy.calibration import Budget
+from pfels.schemes.registry import scheme_names
+from pfels.schemes.setting import Setting
+from pfels.studies.budget import set_by_budget, with_budget
+from pfels.studies.theory import (
+    BOUNDS,
+    Bound,
+    LossAssumptions,
+    TrainingCourse,
+    best_kept,
+    largest_smoothness,
+    learning_rate_limit,
+)
 
 
 def plan(
-    config: Config,
+    base: Config | str | Path = "demo",
     *,
-    schemes: Sequence[str] = tuple(SCHEMES),
-    losses: Losses | None = None,
-    footing: Footing | None = None,
-) -> dict[str, Any]:
-    """What every scheme would use up over the rounds of this config, and the k that the convergence bounds prefer.
+    schemes: Sequence[str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    losses: LossAssumptions | None = None,
+    budget: Budget | None = None,
+) -> Plan:
+    """What every scheme would use over the rounds of a config, and the k that the convergence bounds prefer.
 
-    Cohorts, gains and powers are those that the run itself would draw, so β, noise and privacy are exactly its own.
-    Energy is in expectation, with every update at its norm bound, as in the paper's tables. `losses` are the
-    assumptions of the convergence theorem; left out, they are `assumed_losses`. With a `footing`, every private scheme
-    is brought to that budget for the whole training.
+    `base` is a config, a preset or a TOML file; each scheme takes those of the overrides that it uses. Cohorts, gains
+    and powers are those that the run itself would draw, so β, noise and privacy are exactly its own. Energy is in
+    expectation, with every update at its norm bound, as in the paper's tables. `losses` are the assumptions of the
+    convergence theorem; left out, they are `assumed_losses`. With a `budget`, every scheme whose noise a budget sets
+    is brought to it; `on_budget` says which were.
+
+    >>> import pfels
+    >>> planned = pfels.plan(pfels.load_config("demo", {"rounds": 5}), schemes=["pfels"])
+    >>> planned["schemes"]["pfels"]["subcarriers"]
+    3615
     """
-    require_config(config)
-    dimension = link.dimension(config)
+    names, changed = scheme_names() if schemes is None else list(schemes), overrides or {}
     # The convergence bound is about PFELS, and WFL-P's level tells what the power limits allow: eq. (36).
-    configs = {name: _of_scheme(config, name) for name in dict.fromkeys((*schemes, "pfels", "wfl-p"))}
-    if footing is not None:
-        configs = {name: on_footing(each, footing) for name, each in configs.items()}
-    systems = {name: link_system(each, dimension=dimension) for name, each in configs.items()}
-    asked = {name: systems[name] for name in dict.fromkeys((*schemes, "wfl-p"))}
-    outlooks = foresee(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    system = systems["pfels"]
-    reach = np.array(outlooks["wfl-p"].betas) * system.bound
+    everyone = list(dict.fromkeys((*names, "pfels", "wfl-p")))
+    configs = {name: load_config(base, {**used_by(name, changed), "scheme": name}) for name in everyone}
+    require_used_by_any(changed, names)
+    config = configs["pfels"]
+    if budget is not None:
+        configs = {name: with_budget(each, budget) for name, each in configs.items()}
+    d = dimension(config)
+    links = {name: link_of(each, dimension=d) for name, each in configs.items()}
+    asked = {name: links[name] for name in dict.fromkeys((*names, "wfl-p"))}
+    forecasts = forecast(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    rows = {name: scheme_plan(forecasts[name], links[name].setting, config) for name in names}
+    if budget is not None:
+        for name, row in rows.items():
+            row["on_budget"] = set_by_budget(name)
+    setting = links["pfels"].setting
+    weakest = np.array(forecasts["wfl-p"].betas) * setting.bound
     return {
-        "dimension": system.dimension,
-        "kept": system.kept,
+        "dimension": setting.dimension,
+        "kept": setting.kept,
         "rounds": config.rounds,
-        "devices": system.devices,
-        "cohort": system.cohort_size,
+        "devices": setting.devices,
+        "cohort": setting.cohort_size,
         "seed": config.seed,
-        "schemes": {name: budget(outlooks[name], systems[name], config) for name in schemes},
-        "theory": _theory(config, system, reach, losses or assumed_losses(config)),
+        "schemes": rows,
+        "theory": _theory(config, setting, weakest, losses or assumed_losses(config)),
     }
 
 
-def budget(outlook: Outlook, system: System, config: Config) -> dict[str, Any]:
-    """One scheme's outlook as JSON values; schemes with ideal links have no β, no limit and no energy."""
-    totals = outlook.ledger().summary(system, slot_s=config.channel.slot_ms / 1000)
-    rounds, energy = config.rounds, totals["energy_bound"]
+def scheme_plan(forecast: Forecast, setting: Setting, config: Config) -> SchemePlan:
+    """One scheme's link budget; schemes with ideal links have no β, no limit and no energy."""
+    totals = forecast.ledger().summary(setting, slot_s=config.channel.slot_ms / 1000)
+    rounds, energy, noise = config.rounds, totals["energy_bound"], forecast.noise_multipliers
     return {
-        "beta": _levels(outlook.betas),
-        "limits": {name: count / rounds for name, count in sorted(outlook.limits.items())},
+        "beta": _levels(forecast.betas),
+        "limits": {name: count / rounds for name, count in sorted(forecast.limits.items())},
         "privacy_limited_rounds": totals["privacy_limited_rounds"],
         "noise_multiplier_min": totals["privacy"]["noise_multiplier_min"],
-        "noise_multiplier_median": statistics.median(outlook.noise_multipliers) if outlook.noise_multipliers else None,
+        "noise_multiplier_median": statistics.median(noise) if noise else None,
         "energy": energy,
         "energy_per_round": None if energy is None else energy / rounds,
         "subcarriers": totals["subcarriers"],
@@ -77,21 +101,12 @@ def budget(outlook: Outlook, system: System, config: Config) -> dict[str, Any]:
     }
 
 
-def _of_scheme(config: Config, name: str) -> Config:
-    """The config with another scheme; what only pfels-plus has stays with it."""
-    changed: dict[str, Any] = {"scheme": name}
-    if name != "pfels-plus":
-        changed["channel"] = config.channel.model_copy(update={"silent_below": 0.0})
-        changed["compression"] = config.compression.model_copy(update={"kind": "rand-k", "error_feedback": False})
-    return config.model_copy(update=changed)
-
-
-def _levels(betas: Sequence[float]) -> dict[str, float] | None:
+def _levels(betas: Sequence[float]) -> Levels | None:
     betas = list(filter(math.isfinite, betas))
     return {"median": statistics.median(betas), "min": min(betas), "max": max(betas)} if betas else None
 
 
-def assumed_losses(config: Config) -> Losses:
+def assumed_losses(config: Config) -> LossAssumptions:
     """What is assumed of the losses where nobody says more: the worst that the clipping and the theorem allow.
 
     No gradient is longer than C₁ (Assumption 1), so ζ̄² ≤ C₁² and, where data are not IID, κ² ≤ C₁². A start that
@@ -99,45 +114,61 @@ def assumed_losses(config: Config) -> Losses:
     four so, the preferred k depends neither on the learning rate nor on C₁.
     """
     training = config.training
-    return Losses(
+    return LossAssumptions(
         smoothness=largest_smoothness(learning_rate=training.learning_rate, local_steps=training.local_epochs),
         gradient_variance=training.clip**2,
         kappa_squared=0.0 if config.data.partition == "iid" else training.clip**2,
-        initial_gap=math.log(link.example(config).classes),
+        initial_gap=math.log(example(config).classes),
     )
 
 
-def course_of(config: Config, system: System, reach: Reals) -> Course:
-    """The training as the convergence bound sees it."""
-    return Course(
+def course_of(config: Config, setting: Setting, weakest_amplitudes: Reals) -> TrainingCourse:
+    """The training as the convergence bound sees it; `weakest_amplitudes` is minᵢ |hᵢ|√Pᵢ of every round."""
+    return TrainingCourse(
         learning_rate=config.training.learning_rate,
         local_steps=config.training.local_epochs,  # the paper's own reading of τ: epochs
-        cohort=system.cohort_size,
-        dimension=system.dimension,
-        noise_std=system.noise_std,
-        bound=system.bound,
-        privacy_limit=system.privacy_limit,
-        reach=reach,
+        cohort=setting.cohort_size,
+        dimension=setting.dimension,
+        noise_std=setting.noise_std,
+        bound=setting.bound,
+        privacy_limit=setting.privacy_limit,
+        weakest_amplitudes=weakest_amplitudes,
     )
 
 
-def _theory(config: Config, system: System, reach: Reals, losses: Losses) -> dict[str, Any]:
+def _theory(config: Config, setting: Setting, weakest_amplitudes: Reals, losses: LossAssumptions) -> Theory:
     """Both bounds at the config's k and at the k that each prefers, for PFELS."""
-    course, training = course_of(config, system, reach), config.training
-    limit = learning_rate_limit(losses, local_steps=training.local_epochs, lost=1 - system.kept / system.dimension)
-    bounds = {}
+    course, training = course_of(config, setting, weakest_amplitudes), config.training
+    limit = learning_rate_limit(losses, local_steps=training.local_epochs, lost=1 - setting.share)
+    bounds: dict[str, BoundAtK] = {}
     for name, bound in BOUNDS.items():
         best = best_kept(bound, losses, course)
-        terms = {k: bound(losses, course, kept=k) for k in (system.kept, best)}
-        at = [
-            {"kept": k, "ratio": k / system.dimension, **vars(terms[k]), "total": terms[k].total}
-            for k in (system.kept, best)
-        ]
-        bounds[name] = {"here": at[0], "best": at[1]}
+        bounds[name] = {
+            "here": _terms(bound(losses, course, kept=setting.kept), setting.kept, setting.dimension),
+            "best": _terms(bound(losses, course, kept=best), best, setting.dimension),
+        }
     return {
-        "assumed": vars(losses),
+        "assumed": {
+            "smoothness": losses.smoothness,
+            "gradient_variance": losses.gradient_variance,
+            "gamma_squared": losses.gamma_squared,
+            "kappa_squared": losses.kappa_squared,
+            "initial_gap": losses.initial_gap,
+        },
         "learning_rate": training.learning_rate,
         "learning_rate_limit": limit,
         "learning_rate_covered": training.learning_rate <= limit * (1 + 1e-12),
         "bounds": bounds,
+    }
+
+
+def _terms(bound: Bound, kept: int, dimension: int) -> BoundTerms:
+    return {
+        "kept": kept,
+        "ratio": kept / dimension,
+        "optimisation": bound.optimisation,
+        "compression": bound.compression,
+        "privacy": bound.privacy,
+        "proven": bound.proven,
+        "total": bound.total,
     }

@@ -1,24 +1,34 @@
-"""Many runs: grids and seeds, side by side in processes, each in a directory named by what sets it apart."""
+"""Many runs: grids and seeds, in parallel processes, each in a directory named by what sets it apart."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pfels.config.load import load_config
-from pfels.config.scheme_keys import for_scheme, require_known
+from pfels.config.load import load_config, parse_value
+from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import NEUTRAL_KEYS, Config
+from pfels.documents.run import Summary
+from pfels.documents.studies import Sweep, SweepRow
 from pfels.errors import InputError, RunError
 from pfels.experiment.directory import RunDirectory, check, point_name
-from pfels.experiment.link import link_system
+from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
 from pfels.experiment.setup import build
 from pfels.runtime.distributed import launched
-from pfels.runtime.processes import Report, side_by_side
-from pfels.schemes.registry import load_scheme
+from pfels.runtime.processes import Report, run_jobs
+from pfels.schemes.registry import scheme_entry
 from pfels.studies.aggregate import aggregate
+
+Watch = Callable[["Sequence[Point]"], AbstractContextManager[Report]]
+
+
+def unwatched(points: "Sequence[Point]") -> AbstractContextManager[Report]:
+    """Report no progress."""
+    return nullcontext(lambda index, done: None)
 
 
 @dataclass(frozen=True)
@@ -31,29 +41,91 @@ class Point:
 
 
 def grid(
-    preset: str | Path, axes: Mapping[str, Sequence[Any]], *, out: Path, overrides: Mapping[str, Any] | None = None
+    base: str | Path | Config,
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    out: Path,
+    overrides: Mapping[str, Any] | None = None,
 ) -> list[Point]:
-    """Every combination of the axes' values on top of a preset, each checked before any of them runs."""
+    """Every combination of the axes' values on top of a preset or a config, each checked before any of them runs.
+
+    Where the scheme is an axis, each scheme takes those of the overrides that it uses.
+    """
+    shared = dict(overrides or {})
+    if "scheme" in axes:
+        for name in axes["scheme"]:
+            scheme_entry(name)
+        require_used_by_any(shared, axes["scheme"])
     points = []
     for values in itertools.product(*axes.values()):
         settings = dict(zip(axes, values, strict=True))
-        shared = for_scheme(overrides or {}, settings["scheme"]) if "scheme" in settings else overrides or {}
-        config = load_config(preset, {**shared, **settings})
-        require_known({**shared, **settings}, config.scheme)
-        points.append(Point(settings, config, out / point_name(settings)))
+        mine = used_by(settings["scheme"], shared) if "scheme" in settings else shared
+        points.append(Point(settings, load_config(base, {**mine, **settings}), out / point_name(settings)))
     return points
 
 
+def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """The axes that `--grid key=v1,v2` options describe."""
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or key == "seed":
+            raise InputError(f"--grid {text}: must read key=v1,v2 (seeds go to --seeds)")
+        if key in axes:
+            raise InputError(f"--grid {text}: {key} has an axis already; give all its values there")
+        items = [item.strip() for item in values.split(",")]
+        axes[key] = [parse_value(item) for item in items]
+        if not all(items) or len({repr(value) for value in axes[key]}) < len(items):
+            raise InputError(f"--grid {text}: must be distinct values separated by commas")
+    return axes
+
+
+def sweep(
+    base: str | Path | Config,
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    seeds: Sequence[int] = (0,),
+    overrides: Mapping[str, Any] | None = None,
+    part: str | None = None,
+    jobs: int = 1,
+    out: str | Path = "runs/sweep",
+    watch: Watch = unwatched,
+) -> Sweep:
+    """Run a grid of settings over several seeds; finished runs are read, unfinished ones continued.
+
+    `part` = "2/8" runs the second of eight parts of the grid.
+
+    >>> import pfels, tempfile
+    >>> out = tempfile.mkdtemp()
+    >>> found = pfels.sweep("demo", {"compression.ratio": [0.1, 0.3]}, overrides={"rounds": 2}, out=out)
+    >>> [point["settings"] for point in found["points"]]
+    [{'compression.ratio': 0.1}, {'compression.ratio': 0.3}]
+    """
+    if not axes or not seeds:
+        raise InputError(f"{'seeds' if axes else 'axes'}: must be at least one")
+    everything = grid(base, {**axes, "seed": seeds}, out=Path(out), overrides=overrides)
+    mine = None if part is None else GridPart.parse(part)
+    points = everything if mine is None else mine.of(everything)
+    with watch(points) as report:
+        summaries = run_points(points, jobs=jobs, report=report)
+    found: Sweep = {"points": group_by_settings(points, summaries)}
+    if mine is not None:
+        found["shard"] = {
+            "index": mine.index, "count": mine.count, "runs": len(points), "of_runs": len(everything)
+        }  # fmt: skip
+    return found
+
+
 @dataclass(frozen=True)
-class Shard:
-    """The part of a grid that one of `count` jobs takes: every count-th point from the index-th on, counted from 1."""
+class GridPart:
+    """The part of a grid that one of `count` jobs runs: every count-th point from the index-th on, counted from 1."""
 
     index: int
     count: int
 
     @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """The shard that `2/8` means."""
+    def parse(cls, text: str) -> "GridPart":
+        """The part that `2/8` means."""
         index, slash, count = text.partition("/")
         whole = slash and index.isdecimal() and count.isdecimal() and len(count) < 10 and len(index) < 10
         if not (whole and 1 <= int(index) <= int(count)):
@@ -61,13 +133,11 @@ class Shard:
         return cls(int(index), int(count))
 
     def of(self, points: Sequence[Point]) -> list[Point]:
-        """This shard's points. The shards of a grid share no point and leave none out."""
+        """This part's points. The parts of a grid share no point and leave none out."""
         return list(points[self.index - 1 :: self.count])
 
 
-def run_points(
-    points: Sequence[Point], *, jobs: int, report: Report = lambda index, done: None
-) -> list[dict[str, Any]]:
+def run_points(points: Sequence[Point], *, jobs: int, report: Report = lambda index, done: None) -> list[Summary]:
     """The summaries of all points, in order. Finished points are read, unfinished ones resumed, `jobs` at a time.
 
     The results do not depend on `jobs`. Everything that can be wrong with a point is looked for before the first
@@ -84,7 +154,7 @@ def run_points(
         for index, point in todo.items():
             _run(point, None, partial(report, index))
     else:
-        side_by_side(_run, todo, jobs=min(jobs, len(todo)), report=report)
+        run_jobs(_run, todo, jobs=min(jobs, len(todo)), report=report)
     return [_summary(point) for point in points]
 
 
@@ -96,7 +166,8 @@ def _look_for_faults(configs: Sequence[Config]) -> None:
     for config in {c.digest(leaving_out={*NEUTRAL_KEYS, "seed"}): c for c in configs}.values():
         kind = (config.data, config.model)
         if kind in dimensions:
-            load_scheme(config.scheme).prepare(link_system(config, dimension=dimensions[kind]), 0)
+            link = link_of(config, dimension=dimensions[kind])
+            link.scheme.prepare(link.draws, 0)
         else:
             dimensions[kind] = build(config).network.dimension
 
@@ -106,16 +177,16 @@ def _run(point: Point, threads: int | None, done: Callable[[int], None]) -> None
     run(point.config, point.path, resume=started, workers=threads, progress=lambda record: done(record["round"] + 1))
 
 
-def _summary(point: Point) -> dict[str, Any]:
+def _summary(point: Point) -> Summary:
     summary = RunDirectory(point.path, point.config).summary
     if summary is None:
         raise RunError(f"{point.path}: did not finish")
     return summary
 
 
-def group_by_settings(points: Sequence[Point], summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def group_by_settings(points: Sequence[Point], summaries: Sequence[Summary]) -> list[SweepRow]:
     """One row for each combination of settings other than the seed, in the order of the grid."""
-    groups: dict[str, tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
+    groups: dict[str, tuple[dict[str, object], list[Summary]]] = {}
     for point, summary in zip(points, summaries, strict=True):
         settings = {key: value for key, value in point.settings.items() if key != "seed"}
         groups.setdefault(repr(settings), (settings, []))[1].append(summary)

@@ -17,12 +17,13 @@ import numpy as np
 
 from pfels.arrays import Reals
 from pfels.errors import InputError
+from pfels.uplink.power import beta_limit
 
 PI = 1 / 3  # the constant π that the proof of Theorem 4 settles on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Losses:
+class LossAssumptions:
     """What Theorem 4 assumes of the devices' losses (Assumptions 2 to 5).
 
     L, by which gradients differ at most per unit of distance; ζ̄², the mean variance of a stochastic gradient;
@@ -46,11 +47,11 @@ class Losses:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """A training as the bound sees it: r devices a round take τ steps of size η and send k of d coordinates.
+class TrainingCourse:
+    """A training as the bound sees it: r devices per round take τ steps of size η and send k of d coordinates.
 
-    `reach` is minᵢ |hᵢ|√Pᵢ over the cohort, for each of T rounds: with the norm bound ητC₁ and the privacy limit
-    ε/C₂ it settles β for every k.
+    `weakest_amplitudes` is minᵢ |hᵢ|√Pᵢ over the cohort, for each of T rounds: with the norm bound ητC₁ and the
+    privacy limit ε/C₂ it determines β for every k.
     """
 
     learning_rate: float
@@ -60,11 +61,11 @@ class Course:
     noise_std: float
     bound: float
     privacy_limit: float
-    reach: Reals
+    weakest_amplitudes: Reals
 
     def betas(self, kept: int) -> Reals:
         """β of every round at this k (Thm 5, eq. (35))."""
-        power_limit = self.reach / (self.bound * math.sqrt(kept / self.dimension))
+        power_limit = beta_limit(self.weakest_amplitudes, bound=self.bound, share=kept / self.dimension)
         return np.minimum(power_limit, self.privacy_limit)
 
     def mean_inverse_square(self, kept: int) -> float:
@@ -87,12 +88,12 @@ class Bound:
         return self.optimisation + self.compression + self.privacy
 
 
-def printed(losses: Losses, course: Course, *, kept: int) -> Bound:
+def printed(losses: LossAssumptions, course: TrainingCourse, *, kept: int) -> Bound:
     """The bound as the paper prints it (Thm 4, eq. (23))."""
     return _bound(losses, course, kept, compression=1 / course.cohort, noise=course.cohort**3)
 
 
-def corrected(losses: Losses, course: Course, *, kept: int) -> Bound:
+def corrected(losses: LossAssumptions, course: TrainingCourse, *, kept: int) -> Bound:
     """The bound that the proof arrives at: λₖ for λₖ/r, and one noise vector a round, so r² for r³."""
     return _bound(losses, course, kept, compression=1.0, noise=course.cohort**2)
 
@@ -100,20 +101,20 @@ def corrected(losses: Losses, course: Course, *, kept: int) -> Bound:
 BOUNDS: dict[str, Callable[..., Bound]] = {"printed": printed, "corrected": corrected}
 
 
-def _bound(losses: Losses, course: Course, kept: int, *, compression: float, noise: int) -> Bound:
-    step = course.learning_rate * course.local_steps  # ητ
+def _bound(losses: LossAssumptions, course: TrainingCourse, kept: int, *, compression: float, noise: int) -> Bound:
+    step, rounds = course.learning_rate * course.local_steps, len(course.weakest_amplitudes)  # ητ and T
     L, zeta2, kappa2 = losses.smoothness, losses.gradient_variance, losses.kappa_squared  # noqa: N806
     lost = 1 - kept / course.dimension  # λₖ
     variance = course.noise_std**2 * course.mean_inverse_square(kept)  # of the noise in y/β, in each coordinate
     return Bound(
-        optimisation=8 * losses.initial_gap / (len(course.reach) * step) + 8 * step * L * (3 * kappa2 + 2 * zeta2),
+        optimisation=8 * losses.initial_gap / (rounds * step) + 8 * step * L * (3 * kappa2 + 2 * zeta2),
         compression=8 * (step * L * (2 * kappa2 + zeta2) + zeta2 / (2 * PI)) * lost * compression,
         privacy=4 * L * kept * variance / (step * noise),
         proven=lost <= PI,
     )
 
 
-def learning_rate_limit(losses: Losses, *, local_steps: int, lost: float) -> float:
+def learning_rate_limit(losses: LossAssumptions, *, local_steps: int, lost: float) -> float:
     """The largest η that Theorem 4 covers where a share `lost` = λₖ of the coordinates is not sent."""
     L, gamma2 = losses.smoothness, losses.gamma_squared  # noqa: N806
     return 1 / (_condition(gamma2=gamma2, lost=lost) * local_steps * L)
@@ -129,7 +130,7 @@ def _condition(*, gamma2: float, lost: float) -> float:
     return max(24 * (lost + 1) * gamma2, 4 * math.sqrt(4 * gamma2 + 2), 12.0)
 
 
-def best_kept(bound: Callable[..., Bound], losses: Losses, course: Course) -> int:
+def best_kept(bound: Callable[..., Bound], losses: LossAssumptions, course: TrainingCourse) -> int:
     """The k from 1 to d that minimises `bound`, with β settled anew for each k.
 
     The compression error falls linearly in k, and the privacy error k·max(k/a, 1/b²) of a round is convex in it, so

@@ -1,1 +1,1 @@
-"""The networks and the local training of a cohort."""
+"""Networks, and local SGD of a whole cohort."""

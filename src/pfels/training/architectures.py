@@ -1,4 +1,4 @@
-"""The parameters of every network, by name: their shapes and start values, known without PyTorch."""
+"""The layers of every network by name: parameter shapes and initial ranges, without PyTorch."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pfels.errors import InputError
 
-LEAST_SIDE = {"cnn": 4, "vgg11": 32, "resnet18": 1}  # of the images that a network can take
+MINIMUM_SIDE = {"cnn": 4, "vgg11": 32, "resnet18": 1}  # minimum image height and width in pixels
 
 RESNET_BLOCKS = tuple(
     block
@@ -19,7 +19,7 @@ VGG_WIDTHS = (64, 128, 256, 256, 512, 512, 512, 512)
 
 @dataclass(frozen=True)
 class Layer:
-    """One weight and the bias that may go with it, which start uniform in ±limit and in ±bias_limit."""
+    """A weight and an optional bias, with initial values uniform in ±limit and ±bias_limit."""
 
     weight: tuple[int, ...]
     bias: tuple[int, ...] | None
@@ -28,23 +28,23 @@ class Layer:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shape of the weight, and of the bias if there is one."""
+        """The shape of the weight and, if present, of the bias."""
         return [self.weight] if self.bias is None else [self.weight, self.bias]
 
 
 def layers(name: str, *, shape: tuple[int, ...], classes: int, hidden: int) -> tuple[Layer, ...]:
-    """The layers of the network of that name for examples of this shape, in the order of the flat vector.
+    """The layers of the named network for examples of this shape, in the order of the flat parameter vector.
 
-    `hidden` is the width of mlp's and cnn's hidden layer.
+    `hidden` is the width of the hidden layer of mlp and cnn.
     """
     if name == "mlp":
         return (_dense_layer(math.prod(shape), hidden), _dense_layer(hidden, classes))
     if len(shape) != 3:
         raise InputError(f"model.name = {name!r}: needs images, but an example has shape {shape}; use mlp")
-    least = LEAST_SIDE[name]
-    if min(shape[1:]) < least:
+    side = MINIMUM_SIDE[name]
+    if min(shape[1:]) < side:
         size = f"{shape[1]}×{shape[2]}"
-        raise InputError(f'model.name = "{name}": needs images of at least {least}×{least}, but they are {size}')
+        raise InputError(f'model.name = "{name}": needs images of at least {side}×{side}, but they are {size}')
     if name == "cnn":
         return _cnn(shape, hidden, classes)
     return _vgg11(shape, classes) if name == "vgg11" else _resnet18(shape, classes)
@@ -88,7 +88,7 @@ def _resnet18(shape: tuple[int, ...], classes: int) -> tuple[Layer, ...]:
 
 
 def _dense_layer(inputs: int, outputs: int) -> Layer:
-    """PyTorch's own start for a dense layer: weights and biases in ±1/√inputs."""
+    """PyTorch's default initialisation of a dense layer: weights and biases in ±1/√inputs."""
     return Layer((inputs, outputs), (outputs,), inputs**-0.5, inputs**-0.5)
 
 
@@ -98,5 +98,5 @@ def _small_conv_layer(inputs: int, outputs: int, size: int = 5) -> Layer:
 
 
 def _he_layer(weight: tuple[int, ...], bias: int | None, *, fan_in: int) -> Layer:
-    """He's start, which keeps a signal's variance through many layers of ReLU: weights in ±√(6/inputs), no bias."""
+    """He initialisation, which keeps the variance through many ReLU layers: weights in ±√(6/inputs), biases zero."""
     return Layer(weight, None if bias is None else (bias,), (6 / fan_in) ** 0.5)

@@ -1,4 +1,4 @@
-"""The batches in which devices go through their examples."""
+"""The batches in which devices process their examples."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Orders = Callable[[int], np.random.Generator]
 
 @dataclass(frozen=True)
 class Batch:
-    """One step of c devices: which examples each takes (c, b), or None for all of them in their own order.
+    """One step of c devices: the indices of their examples (c, b), or None for all examples in stored order.
 
-    `weights` (c, b) average over the real examples, or are None where all are real; `active` (c,) is 0 for a device
-    whose epoch is over, or None where all go on.
+    `weights` (c, b) average over the real examples, or None if there is no padding; `active` (c,) is 0 for a device
+    whose epoch is over, or None if all devices are active.
     """
 
     chosen: Tensor | None
@@ -24,7 +24,7 @@ class Batch:
     active: Tensor | None
 
     def of(self, examples: Tensor) -> Tensor:
-        """The batch's part of some (c, n, …)."""
+        """The batch's entries of a tensor (c, n, …)."""
         if self.chosen is None:
             return examples
         return examples[torch.arange(len(examples), device=examples.device).unsqueeze(1), self.chosen]
@@ -33,15 +33,15 @@ class Batch:
 def batches(
     counts: NDArray[np.int64], members: Sequence[int], orders: Orders, *, epochs: int, size: int, device: torch.device
 ) -> Iterator[Batch]:
-    """The steps of devices that hold so many examples each: `epochs` times all of them, in batches of `size`.
+    """The steps of devices with `counts` examples: `epochs` passes over all of them, in batches of `size`.
 
-    A device with more examples than fit a batch takes them in an order of its own each time, from
-    `orders(member)`; for the others the order cannot matter.
+    A device with more than `size` examples draws a new order per epoch from `orders(member)`; for the others the
+    order has no effect.
     """
     longest = int(counts.max())
     if longest <= size:
-        every = Batch(None, _weights(counts, 0, longest, device), None)
-        yield from (every for _ in range(epochs))
+        full = Batch(None, _weights(counts, 0, longest, device), None)
+        yield from (full for _ in range(epochs))
         return
     generators = [orders(m) if n > size else None for m, n in zip(members, counts, strict=True)]
     for _ in range(epochs):

@@ -1,10 +1,10 @@
-"""Momentum SGD of c devices whose first layer is dense, without going through that layer's weights at every step.
+"""Momentum SGD of c devices whose first layer is dense, through the Gram matrix of their examples.
 
 A device's examples X (n, features) are the same at every step, and each gradient of the first layer's weights is XᵀG
-for some G (n, hidden). So its weights are W + XᵀA all the time, for an A that moves as −ηv with v ← mv + G, and what
-the layer makes of the examples is XW + (XXᵀ)A. With the Gram matrix XXᵀ at hand a step takes n·hidden products for an
-example instead of 2·features·hidden, and the momentum passes over n·hidden numbers. XW is one product for all devices,
-since they start from the same W. The bias is the weight of a feature that is always 1.
+for some G (n, hidden). So its weights are always W + XᵀA, where A changes by −ηv with v ← mv + G, and the output of
+the layer is XW + (XXᵀ)A. Given the Gram matrix XXᵀ, a step takes n·hidden multiplications per example instead of
+2·features·hidden, and the momentum updates n·hidden numbers. XW is one product for all devices, since they start from
+the same W. The bias is the weight of a feature that is always 1.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from pfels.training.sgd import Rule, descend
 
 
 def pays(network: Network, *, examples: int, epochs: int) -> bool:
-    """Whether this takes fewer multiplications than the first layer, there and back, for every example and epoch."""
+    """Whether this takes fewer multiplications than forward and backward passes through the first layer."""
     if network.head is None:
         return False
     features, hidden = network.layers[0].weight
@@ -32,9 +32,9 @@ def pays(network: Network, *, examples: int, epochs: int) -> bool:
 def train(
     network: Network, theta: Tensor, *, x: Tensor, y: Tensor, batches: Iterable[Batch], rule: Rule, scratch: Scratch
 ) -> tuple[Tensor, Tensor]:
-    """The updates (c, d), which lie in `scratch`, and the mean loss of each device over its steps (c,)."""
+    """The updates (c, d), stored in `scratch`, and the mean loss of each device over its steps (c,)."""
     head = network.head
-    assert head is not None, "only for networks that begin with a dense layer"
+    assert head is not None, "only for networks whose first layer is dense"
     x = x.flatten(2)
     c, n, features = x.shape
     weight, bias, *others = network.shapes
@@ -62,7 +62,7 @@ def train(
 
 
 def _learn_examples(moved: Parameter, chosen: Tensor | None, g: Tensor) -> None:
-    """v ← mv + G, where G has rows for the chosen examples alone."""
+    """v ← mv + G, where only the chosen examples have rows in G."""
     if chosen is None:
         moved.learn(g)
     else:

@@ -1,8 +1,8 @@
-"""The layers of the networks, each with its own way back, for c devices at once.
+"""The layers of the networks with their backward passes, for c devices at once.
 
-Activations are (c, n, …): the devices, then their examples; images keep their channels last. A layer leaves the step
-that goes back through it on a tape. The gradient of a parameter is never formed by itself: the product that makes it
-adds it straight to the momentum's velocity, v ← mv + g, which saves a pass over all parameters and a copy of them.
+Activations are (c, n, …): devices, then examples; images have their channels last. Each layer records its backward
+step on a tape. The gradient of a parameter is not stored separately: the product that computes it adds it directly to
+the velocity, v ← mv + g, which saves a pass over all parameters and a copy of them.
 """
 
 import math
@@ -21,9 +21,9 @@ Step = Callable[[Tensor], Tensor | None]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One tensor of c devices' parameters (c, …) and, where they train, the velocity their gradient lands in.
+    """A parameter tensor of c devices (c, …) and, in training, the velocity that accumulates its gradient.
 
-    With a momentum of 0 what the velocity held before is ignored, whatever it was.
+    With momentum 0 the previous velocity is ignored, even if it is NaN.
     """
 
     value: Tensor
@@ -41,7 +41,7 @@ class Parameter:
         """v ← mv + ab, for a stack of matrices a (c, ·, ·) and b (c, ·, ·)."""
         if len(a) == 1:
             self.velocity.view(1, a.shape[1], b.shape[2]).baddbmm_(a, b, beta=self.momentum)
-        else:  # rows of a larger stack lie apart, where PyTorch would multiply them one by one
+        else:  # rows of a larger stack are not contiguous, and PyTorch would multiply them one by one
             self.learn(product(a, b).view_as(self.velocity))
 
 
@@ -53,26 +53,26 @@ def stack_views(shapes: Sequence[tuple[int, ...]], rows: Tensor, velocity: Tenso
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """ab, for stacks of matrices. With few columns the transposed product is three times as fast."""
+    """ab, for stacks of matrices. With fewer than 16 columns the transposed product is three times as fast."""
     return torch.bmm(a, b) if b.shape[-1] >= 16 else torch.bmm(b.mT, a.mT).mT.contiguous()
 
 
 class Tape:
-    """The steps back through a network, last first. One that does not `keep` them serves evaluation."""
+    """The backward steps of a network, run last to first. With keep=False nothing is recorded, for evaluation."""
 
     def __init__(self, scratch: Scratch, *, keep: bool) -> None:
         self.scratch, self.keep = scratch, keep
         self._steps: list[Step] = []
 
     def add(self, step: Step) -> None:
-        """Note how to go back through the layer just passed: from the gradient of its output to that of its input."""
+        """Record the backward step of a layer: from the gradient of its output to that of its input."""
         if self.keep:
             self._steps.append(step)
 
     def back(self, gradient: Tensor | None) -> Tensor | None:
-        """Go all the way back; what a step has used is let go at once. None is the gradient of the data, unasked."""
+        """Run all backward steps and release each one after use. None: the gradient of the data was not computed."""
         while self._steps:
-            assert gradient is not None, "only the first layer may drop the gradient of its input"
+            assert gradient is not None, "only the first layer may skip the gradient of its input"
             gradient = self._steps.pop()(gradient)
         return gradient
 
@@ -97,7 +97,7 @@ def relu(tape: Tape, x: Tensor) -> Tensor:
 
 
 def bias_relu(tape: Tape, x: Tensor, bias: Parameter) -> Tensor:
-    """max(x + b, 0), in place, with one b for each channel."""
+    """max(x + b, 0), in place, with one b per channel."""
     c, channels = bias.value.shape
     y = x.add_(bias.value.view(c, *[1] * (x.dim() - 2), channels)).relu_()
 
@@ -116,9 +116,9 @@ def _where_positive(g: Tensor, y: Tensor) -> Tensor:
 
 
 def convolve(tape: Tape, x: Tensor, weight: Parameter, *, stride: int = 1, padding: int, first: bool = False) -> Tensor:
-    """A convolution of every device's images with its own kernels (c, out, in, size, size), without a bias.
+    """A convolution of every device's images with its own kernels (c, out, in, size, size), without bias.
 
-    Device by device: a grouped convolution over all of them at once is several times slower.
+    One call per device: a grouped convolution over all devices is several times slower.
     """
     c, around = len(x), ([stride, stride], [padding, padding], [1, 1])
     images = [_channels_first(x[i]) for i in range(c)]
@@ -137,8 +137,8 @@ def convolve(tape: Tape, x: Tensor, weight: Parameter, *, stride: int = 1, paddi
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """Images (c, n, channels, height, width) as the layers take them."""
-    # A copy, though it may change nothing: with one channel only fresh strides tell PyTorch which order is meant.
+    """Images (c, n, channels, height, width) in the layout of the layers, channels last."""
+    # Always a copy: with one channel, only new strides tell PyTorch the memory order.
     return x.permute(0, 1, 3, 4, 2).clone(memory_format=torch.contiguous_format)
 
 
@@ -149,7 +149,7 @@ def flatten(tape: Tape, x: Tensor) -> Tensor:
 
 
 def max_pool(tape: Tape, x: Tensor, *, size: int = 2, stride: int = 2, padding: int = 0) -> Tensor:
-    """The largest value in each window; of several the first, as PyTorch has it."""
+    """The maximum of each window; in ties the first, as in PyTorch."""
     flat, how = _channels_first(x.flatten(0, 1)), ([size] * 2, [stride] * 2, [padding] * 2)
     if not tape.keep:
         return _unflatten(F.max_pool2d(flat, *how), x)
@@ -172,7 +172,7 @@ def mean_pool(tape: Tape, x: Tensor) -> Tensor:
 
 
 def group_norm(tape: Tape, x: Tensor, *, groups: int = 32) -> Tensor:
-    """Each image normalised over groups of channels: no parameters, no running statistics, nothing shared."""
+    """Each image normalised over groups of channels, without parameters or running statistics."""
     flat = _channels_first(x.flatten(0, 1))
     about = (len(flat), flat.shape[1], flat.shape[2] * flat.shape[3], groups)
     y, mean, scale = aten.native_group_norm(flat, None, None, *about, 1e-5)
@@ -194,7 +194,7 @@ def residual(
     y = branch(through, x) + shortcut(around, x)
 
     def back(g: Tensor) -> Tensor:
-        short, long = around.back(g.clone()), through.back(g)  # the reverse of the order in which they took scratch
+        short, long = around.back(g.clone()), through.back(g)  # in reverse order of their use of scratch memory
         assert short is not None
         assert long is not None
         return short + long
@@ -230,5 +230,5 @@ def _unflatten(images: Tensor, like: Tensor) -> Tensor:
 
 
 def _stack(parts: list[Tensor]) -> Tensor:
-    """The parts as one tensor; a single one is not copied."""
+    """The parts as one tensor; a single part is not copied."""
     return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(parts)

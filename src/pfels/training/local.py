@@ -1,36 +1,35 @@
-"""How a cohort's training is carried out. Every engine gives the same updates, but for the rounding of its sums.
+"""Local training of a cohort, and evaluation. All engines give the same updates up to floating-point rounding.
 
-`batched` trains many devices as one tensor program, `threaded` one device after another in each thread. Both cut the
-cohort along lines that depend on the cohort and the model alone, so the number of workers changes no bit.
+`batched` trains many devices as one tensor program, `threaded` one device at a time per thread. Both split the cohort
+at points that depend only on the cohort and the model, so results are bit-identical for any number of workers.
 """
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pfels.data.examples import Examples
 from pfels.data.partition import Federation
 from pfels.runtime.memory import Scratch
-from pfels.runtime.threads import Crew
+from pfels.runtime.threads import OrderedPool
 from pfels.training import gram, sgd
 from pfels.training.batches import Orders, batches
 from pfels.training.networks import Network
+from pfels.training.updates import LocalUpdates
 
-# A chunk of devices trained together holds about so many parameters: enough to keep Python's share of the time
-# small, few enough to stay near a core's cache and to leave work for every core.
+# Approximate number of parameters of a chunk of devices trained together: enough to keep the Python overhead small,
+# few enough to fit a core's cache and to give every core some work.
 CHUNK_PARAMETERS = 2**20
 
 
 def resolve(engine: str, network: Network) -> str:
-    """The engine that a name stands for: `auto` is a fixed rule, found by the measurements in docs/performance.md.
+    """The engine for a name: `auto` follows a fixed rule, based on the measurements in docs/performance.md.
 
-    Products of many small matrices gain from being stacked; convolutions are large enough one device at a time.
+    Stacking speeds up products of many small matrices; convolutions are large enough one device at a time.
     """
     if engine != "auto":
         return engine
@@ -38,40 +37,19 @@ def resolve(engine: str, network: Network) -> str:
 
 
 def chunks(engine: str, *, cohort: int, dimension: int) -> list[slice]:
-    """The cohort cut into parts that are trained together: device by device, or the fewest even chunks that fit."""
+    """The parts of the cohort that are trained together: single devices, or the minimum number of even chunks."""
     count = cohort if engine == "threaded" else min(cohort, -(-cohort * dimension // CHUNK_PARAMETERS))
     edges = [cohort * i // count for i in range(count + 1)] if cohort else []
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
-# Test examples are passed through the network so many at a time: a constant, since it may change the last bits.
+# Test examples per forward pass: a constant, since it may change the last bits.
 EVALUATION_BATCH = 250
 
 
 @dataclass(frozen=True)
-class LocalUpdates:
-    """What some members of a cohort learned: their places in the cohort, Δ a row (c, d), and the mean loss of each.
-
-    It holds until the next one is asked for: the rows' memory is then used again.
-    """
-
-    places: slice
-    updates: Tensor
-    losses: NDArray[np.float64]
-
-    def behind(self, others: int) -> "LocalUpdates":
-        """The same updates, whose devices come after so many others in the cohort."""
-        places = slice(self.places.start + others, self.places.stop + others)
-        return replace(self, places=places)
-
-    def one(self, row: int, *, at: int) -> "LocalUpdates":
-        """One device's update by itself, whose place in the cohort is `at`."""
-        return LocalUpdates(slice(at, at + 1), self.updates[row : row + 1], self.losses[row : row + 1])
-
-
-@dataclass(frozen=True)
 class LocalTraining:
-    """How a device trains: τ epochs of momentum SGD over its own examples, in batches drawn without replacement."""
+    """Local training: τ epochs of momentum SGD on a device's own examples, in batches without replacement."""
 
     network: Network
     federation: Federation
@@ -80,27 +58,27 @@ class LocalTraining:
     batch_size: int
     momentum: float
     engine: str
-    crew: Crew
+    pool: OrderedPool
 
     def cohort(self, theta: Tensor, devices: Sequence[int], orders: Orders) -> Iterator[LocalUpdates]:
         """The updates of all `devices` from the model θ, in chunks in cohort order.
 
-        `orders(device)` is the generator of a device's batch order; it is asked only of devices with more
-        examples than fit a batch. Memory grows with the number of workers, not with that of the devices.
+        `orders(device)` is the generator of a device's batch order; it is called only for devices with more
+        examples than one batch. Memory grows with the number of workers, not of devices.
         """
 
         def work(places: slice, scratch: Scratch) -> LocalUpdates:
             return self._train(theta, places, devices[places], orders, scratch)
 
         parts = chunks(self.engine, cohort=len(devices), dimension=self.network.dimension)
-        yield from self.crew.in_order(work, parts)
+        yield from self.pool.map(work, parts)
 
     def _train(
         self, theta: Tensor, places: slice, members: Sequence[int], orders: Orders, scratch: Scratch
     ) -> LocalUpdates:
-        shard = self.federation.examples(members)
-        x, y = shard.x.to(theta.device), shard.y.to(theta.device)
-        steps = batches(shard.counts, members, orders, epochs=self.epochs, size=self.batch_size, device=theta.device)
+        data = self.federation.examples(members)
+        x, y = data.x.to(theta.device), data.y.to(theta.device)
+        steps = batches(data.counts, members, orders, epochs=self.epochs, size=self.batch_size, device=theta.device)
         stacked = self.engine == "batched" and gram.pays(self.network, examples=y.shape[1], epochs=self.epochs)
         rule, mark = sgd.Rule(self.learning_rate, self.momentum), scratch.mark
         with torch.no_grad():
@@ -110,8 +88,8 @@ class LocalTraining:
         return LocalUpdates(places, updates, losses.double().cpu().numpy())
 
 
-def evaluate(network: Network, theta: Tensor, examples: Examples, *, crew: Crew) -> tuple[float, float]:
-    """The share of examples classified rightly, and their mean cross-entropy."""
+def evaluate(network: Network, theta: Tensor, examples: Examples, *, pool: OrderedPool) -> tuple[float, float]:
+    """The accuracy and the mean cross-entropy on the examples."""
 
     def work(start: int, scratch: Scratch) -> tuple[int, float]:
         with torch.no_grad():
@@ -121,5 +99,5 @@ def evaluate(network: Network, theta: Tensor, examples: Examples, *, crew: Crew)
             loss = F.cross_entropy(logits, labels, reduction="sum")
             return int((logits.argmax(1) == labels).sum()), float(loss)
 
-    found = list(crew.in_order(work, range(0, len(examples), EVALUATION_BATCH)))
-    return sum(right for right, _ in found) / len(examples), sum(loss for _, loss in found) / len(examples)
+    results = list(pool.map(work, range(0, len(examples), EVALUATION_BATCH)))
+    return sum(correct for correct, _ in results) / len(examples), sum(loss for _, loss in results) / len(examples)

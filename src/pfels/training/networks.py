@@ -1,7 +1,7 @@
-"""The networks, by name, each written for many devices at once.
+"""The networks by name, each written for many devices at once.
 
-A parameter tensor carries a leading axis of devices, and so does the input: x is (c, n, …), the logits are
-(c, n, classes). With c = 1 the same code is the ordinary network.
+Parameters and inputs have a leading axis of devices: x is (c, n, …), the logits are (c, n, classes). With c = 1 the
+same code is the ordinary network.
 """
 
 import math
@@ -39,7 +39,7 @@ Parameters = Sequence[Parameter]
 class Network:
     """A network's parameter shapes and its forward pass over stacked parameters.
 
-    `head` is what comes after the first layer, in a network whose first layer is dense.
+    `head` is the part after the first layer, for networks whose first layer is dense.
     """
 
     layers: tuple[Layer, ...]
@@ -57,7 +57,7 @@ class Network:
         return architectures.dimension(self.layers)
 
     def initial(self, generator: np.random.Generator) -> Tensor:
-        """Start values as one flat vector."""
+        """Initial parameters as one flat vector."""
         theta, start = torch.empty(self.dimension), 0
         for layer in self.layers:
             for shape, limit in ((layer.weight, layer.limit), (layer.bias, layer.bias_limit)):
@@ -72,13 +72,13 @@ class Network:
         return stack_views(self.shapes, rows, velocity, momentum)
 
     def logits(self, theta: Tensor, x: Tensor, scratch: Scratch) -> Tensor:
-        """What the model θ makes of the examples (n, …)."""
+        """The logits (n, classes) of the model θ for the examples (n, …)."""
         rows = theta.unsqueeze(0)
         return self.forward(self.stacked(rows, rows, 0.0), x.unsqueeze(0), Tape(scratch, keep=False))[0]
 
 
 def build(name: str, *, shape: tuple[int, ...], classes: int, hidden: int) -> Network:
-    """The network of that name for examples of this shape; `hidden` is the width of mlp's and cnn's hidden layer."""
+    """The named network for examples of this shape; `hidden` is the width of the hidden layer of mlp and cnn."""
     layers = architectures.layers(name, shape=shape, classes=classes, hidden=hidden)
     return {"mlp": _mlp, "cnn": _cnn, "vgg11": _vgg11, "resnet18": _resnet18}[name](layers)
 
@@ -118,7 +118,7 @@ def _vgg11(layers: tuple[Layer, ...]) -> Network:
         x = convolve(tape, channels_last(x), parameters[0], padding=1, first=True)
         for i in range(8):
             x = convolve_3x3(tape, x, parameters[2 * i]) if i else x
-            # Pooling before the bias and ReLU gives the same values for a quarter of the work.
+            # Pooling before bias and ReLU gives the same values at a quarter of the cost.
             x = bias_relu(tape, max_pool(tape, x) if i in pooled else x, parameters[2 * i + 1])
         x = flatten(tape, x)
         for i in (16, 18):
@@ -129,7 +129,7 @@ def _vgg11(layers: tuple[Layer, ...]) -> Network:
 
 
 def _resnet18(layers: tuple[Layer, ...]) -> Network:
-    """ResNet-18 with a group norm that has no parameters."""
+    """ResNet-18 with group norm without parameters."""
 
     def forward(parameters: Parameters, x: Tensor, tape: Tape) -> Tensor:
         given = iter(parameters)
@@ -143,7 +143,7 @@ def _resnet18(layers: tuple[Layer, ...]) -> Network:
 
 
 def _block(tape: Tape, x: Tensor, weights: Parameters, stride: int) -> Tensor:
-    """Two 3×3 convolutions around which the input passes, through a 1×1 convolution where the stride is not 1."""
+    """Two 3×3 convolutions with a shortcut, which is a 1×1 convolution if the stride is not 1."""
 
     def branch(tape: Tape, x: Tensor) -> Tensor:
         one, two = weights[:2]

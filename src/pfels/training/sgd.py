@@ -23,7 +23,7 @@ class Rule:
 def train(
     network: Network, theta: Tensor, *, x: Tensor, y: Tensor, batches: Iterable[Batch], rule: Rule, scratch: Scratch
 ) -> tuple[Tensor, Tensor]:
-    """The updates (c, d), which lie in `scratch`, and the mean loss of each device over its steps (c,)."""
+    """The updates (c, d), stored in `scratch`, and the mean loss of each device over its steps (c,)."""
     rows = scratch.take(len(x), len(theta), like=theta).copy_(theta.expand(len(x), -1))
 
     def forward(parameters: Parameters, batch: Batch, tape: Tape) -> Tensor:
@@ -43,14 +43,14 @@ def descend(
     rule: Rule,
     scratch: Scratch,
 ) -> Tensor:
-    """Each device's mean loss over the steps that lead it down from its row, which is moved in place."""
+    """Run SGD on the devices' parameter rows, in place; returns each device's mean loss over its steps (c,)."""
     velocity = scratch.take(*rows.shape, like=rows)
     mark = scratch.mark
     views = cache(lambda keep: stacked(rows, velocity, keep))
     loss_sum, steps = rows.new_zeros(len(rows)), rows.new_zeros(len(rows))
     for step, batch in enumerate(batches):
         keep = rule.momentum if step else 0.0
-        if batch.active is not None:  # a device with no examples in this batch keeps its velocity as it is
+        if batch.active is not None:  # a device without examples in this batch keeps its velocity unchanged
             if step:
                 velocity.mul_(1 - (1 - rule.momentum) * batch.active.unsqueeze(1))
             else:
@@ -58,7 +58,7 @@ def descend(
             keep = 1.0
         tape = Tape(scratch, keep=True)
         logits = forward(views(keep), batch, tape)
-        # Devices do not interact, so the way back from all the losses holds every device's own gradient.
+        # Devices do not interact, so one backward pass from all losses gives every device's own gradient.
         losses, gradient = cross_entropy(logits, batch.of(labels), batch.weights)
         tape.back(gradient)
         scratch.give_back(mark)

@@ -1,12 +1,13 @@
-"""3×3 convolutions by Winograd's minimal filtering: fewer multiplications, all of them large matrix products.
+"""3×3 convolutions by Winograd's minimal filtering: fewer multiplications, all in large matrix products.
 
 An output tile of m×m pixels comes from an input tile of (m+2)×(m+2) as Aᵀ[(G g Gᵀ) ⊙ (Bᵀ d B)]A (Lavin and Gray,
-arXiv 1509.09308): (m+2)² products for each pair of channels where the plain sum takes 9m². Between the transforms
-there is one matrix product for each of the (m+2)² places, over all tiles and channels. The transforms are matrix
-products too, with the Kronecker squares of Bᵀ, G and Aᵀ; the way back applies their transposes.
+arXiv 1509.09308): (m+2)² multiplications per pair of channels instead of 9m². Between the transforms there is one
+matrix product per position of the (m+2)², over all tiles and channels. The transforms are matrix products too, with
+the Kronecker squares of Bᵀ, G and Aᵀ; the backward pass applies their transposes.
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -59,17 +60,70 @@ _F4 = _transform(
 )
 
 
+@dataclass(frozen=True)
+class _Grid:
+    """The tiles of images (c, n, height, width, ·): `down`×`across` output tiles of m×m pixels per image."""
+
+    c: int
+    n: int
+    height: int
+    width: int
+    by: _Transform
+
+    @classmethod
+    def of(cls, x: Tensor) -> Self:
+        """The grid of these images. On small images large tiles save little: many products with few rows each."""
+        c, n, height, width, _ = x.shape
+        return cls(c, n, height, width, _F4 if min(height, width) >= 8 else _F2)
+
+    @property
+    def down(self) -> int:
+        return -(-self.height // self.by.m)
+
+    @property
+    def across(self) -> int:
+        return -(-self.width // self.by.m)
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """The shape (c, n, ·, ·) of the images with a border of one pixel, extended to whole tiles."""
+        return (self.c, self.n, self.down * self.by.m + 2, self.across * self.by.m + 2)
+
+    def windows(self, padded: Tensor) -> Tensor:
+        """The overlapping input tiles of padded images as a view (c, m+2, m+2, n, down, across, ·)."""
+        m, s = self.by.m, padded.stride()
+        shape = (self.c, m + 2, m + 2, self.n, self.down, self.across, padded.shape[-1])
+        return padded.as_strided(shape, (s[0], s[2], s[3], s[1], m * s[2], m * s[3], 1))
+
+    def add_windows(self, padded: Tensor, windows: Tensor) -> None:
+        """The transpose of `windows`: add every input tile to the padded images."""
+        m, last_row, last_column = self.by.m, self.down * self.by.m - self.by.m, self.across * self.by.m - self.by.m
+        for i in range(m + 2):
+            for j in range(m + 2):
+                padded[:, :, i : i + last_row + 1 : m, j : j + last_column + 1 : m] += windows[:, i, j]
+
+    def join(self, tiles: Tensor) -> Tensor:
+        """Images, never a view, from output tiles (c, m, m, n, down, across, ·)."""
+        ordered = tiles.permute(0, 3, 4, 1, 5, 2, 6).clone(memory_format=torch.contiguous_format)
+        images = ordered.view(self.c, self.n, self.down * self.by.m, self.across * self.by.m, -1)
+        return images[:, :, : self.height, : self.width].contiguous()
+
+    def split(self, images: Tensor) -> Tensor:
+        """The transpose of `join`: output tiles (c, m·m, n·down·across·channels)."""
+        m, down, across = self.by.m, self.down, self.across
+        g = F.pad(images, (0, 0, 0, across * m - self.width, 0, down * m - self.height))
+        g = g.view(self.c, self.n, down, m, across, m, -1).permute(0, 3, 5, 1, 2, 4, 6)
+        return g.reshape(self.c, m * m, -1)
+
+
 def convolve_3x3(tape: Tape, x: Tensor, weight: Parameter) -> Tensor:
-    """A same-size convolution with kernels (c, 3, 3, in, out), without a bias; images (c, n, height, width, in)."""
+    """A same-size convolution with kernels (c, 3, 3, in, out), without bias; images (c, n, height, width, in)."""
     c, n, height, width, inputs = x.shape
     if height == width == 1:
         return _centre(tape, x, weight)
-    outputs = weight.value.shape[-1]
-    # On smaller maps the larger tiles save little, since they leave few rows to each of many products.
-    by = _F4 if min(height, width) >= 8 else _F2
-    m, a = by.m, by.m + 2
-    down, across = -(-height // m), -(-width // m)
-    tiles, places = n * down * across, a * a
+    grid, outputs = _Grid.of(x), weight.value.shape[-1]
+    by, m = grid.by, grid.by.m
+    tiles, places = n * grid.down * grid.across, (m + 2) ** 2
     scratch, mark = tape.scratch, tape.scratch.mark
 
     def take(*shape: int) -> Tensor:
@@ -78,48 +132,40 @@ def convolve_3x3(tape: Tape, x: Tensor, weight: Parameter) -> Tensor:
     def times(matrix: Tensor, columns: Tensor, out: Tensor) -> None:
         torch.bmm(matrix.to(x).expand(c, -1, -1), columns, out=out.view(c, len(matrix), -1))
 
-    def padded() -> Tensor:
-        return take(c, n, down * m + 2, across * m + 2, inputs).zero_()
-
     data, kernel = take(c * places, tiles, inputs), take(c * places, inputs, outputs)
-    kept, image = scratch.mark, padded()
+    kept, image = scratch.mark, take(*grid.padded_shape, inputs).zero_()
     image[:, :, 1 : height + 1, 1 : width + 1] = x
-    s = image.stride()
-    shape, strides = (c, a, a, n, down, across, inputs), (s[0], s[2], s[3], s[1], m * s[2], m * s[3], 1)
-    windows = take(*shape).copy_(image.as_strided(shape, strides))
-    times(by.data, windows.view(c, places, -1), data)
+    windows = grid.windows(image)
+    shape = windows.shape
+    times(by.data, take(*shape).copy_(windows).view(c, places, -1), data)
     times(by.kernel, weight.value.view(c, 9, -1), kernel)
     scratch.give_back(kept)
     products = torch.bmm(data, kernel, out=take(c * places, tiles, outputs))
-    y = take(c, m, m, n, down, across, outputs)
-    times(by.output, products.view(c, places, -1), y)
-    y = y.permute(0, 3, 4, 1, 5, 2, 6).reshape(c, n, down * m, across * m, outputs)
+    output_tiles = take(c, m, m, n, grid.down, grid.across, outputs)
+    times(by.output, products.view(c, places, -1), output_tiles)
+    y = grid.join(output_tiles)
     scratch.give_back(kept if tape.keep else mark)
 
     def back(g: Tensor) -> Tensor:
-        g = F.pad(g, (0, 0, 0, across * m - width, 0, down * m - height))
-        g = g.view(c, n, down, m, across, m, outputs).permute(0, 3, 5, 1, 2, 4, 6)
         by_products = take(c * places, tiles, outputs)
-        times(by.output.mT, g.reshape(c, m * m, -1), by_products)
+        times(by.output.mT, grid.split(g), by_products)
         used = scratch.mark
         by_kernel = torch.bmm(data.mT, by_products, out=take(c * places, inputs, outputs))
         weight.learn_product(by.kernel.mT.to(x).expand(c, -1, -1), by_kernel.view(c, places, -1))
         scratch.give_back(used)
         by_data = torch.bmm(by_products, kernel.mT, out=take(c * places, tiles, inputs))
-        by_windows, out = take(*shape), padded()
+        by_windows, out = take(*shape), take(*grid.padded_shape, inputs).zero_()
         times(by.data.mT, by_data.view(c, places, -1), by_windows)
-        for i in range(a):
-            for j in range(a):
-                out[:, :, i : i + down * m - m + 1 : m, j : j + across * m - m + 1 : m] += by_windows[:, i, j]
+        grid.add_windows(out, by_windows)
         scratch.give_back(mark)
-        return out[:, :, 1 : height + 1, 1 : width + 1].contiguous()
+        return out[:, :, 1 : height + 1, 1 : width + 1].clone(memory_format=torch.contiguous_format)
 
     tape.add(back)
-    return y[:, :, :height, :width].contiguous()
+    return y
 
 
 def _centre(tape: Tape, x: Tensor, weight: Parameter) -> Tensor:
-    """The same convolution of images of one pixel, which only the kernels' centre ever meets."""
+    """The same convolution for images of one pixel, which uses only the centre of the kernels."""
     c, n = x.shape[:2]
     flat, kernel = x.view(c, n, -1), weight.value[:, 1, 1]
 

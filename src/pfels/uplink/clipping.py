@@ -1,29 +1,29 @@
-"""Parameters as one flat vector, norms, and clipping that is exact at the bound and safe at zero."""
+"""Norms of flat update vectors, clipping that never exceeds the bound, and the sensitivity guard."""
 
 from pfels.errors import GuardError
 from pfels.runtime.lazy_torch import Tensor, torch
 
-# Clipping aims this much below the bound, so that float32 rounding anywhere on the way to the receiver (a few
-# parts in 1e7) can never lift a transmission above its sensitivity.
+# Clipping targets a norm this much below the bound, so that later float32 rounding (a few parts in 1e7) can never
+# raise a transmission above its sensitivity.
 _ROUNDING_MARGIN = 1e-6
-_SMALLEST_FACTOR = 1e-30  # below it float32 runs out of digits, so a row is scaled in two steps
+_SMALLEST_FACTOR = 1e-30  # below it float32 loses precision, so a row is scaled in two steps
 _BLOCK = 2**17
 
 
 def norms(rows: Tensor) -> Tensor:
     """The Euclidean norm of every row, accumulated in double precision."""
     squares = rows.new_zeros(len(rows), dtype=torch.float64)
-    for block in torch.split(rows, _BLOCK, dim=-1):  # PyTorch copies all it is given into double precision first
+    for block in torch.split(rows, _BLOCK, dim=-1):  # PyTorch copies its whole input to double precision first
         squares += torch.linalg.vector_norm(block, dim=-1, dtype=torch.float64).square()
     return squares.sqrt()
 
 
 def clip(rows: Tensor, *, bound: float) -> Tensor:
-    """Every row scaled down, in place, to a norm of at most `bound`; shorter rows keep every bit."""
+    """Scale every row, in place, to a norm of at most `bound`; rows below it stay bit-identical."""
     lengths = norms(rows)
-    aim = bound * (1 - _ROUNDING_MARGIN)
-    if bool((lengths > aim).any()):
-        scale = torch.where(lengths > aim, aim / lengths.clamp(min=torch.finfo(torch.float64).tiny), 1.0)
+    target = bound * (1 - _ROUNDING_MARGIN)
+    if bool((lengths > target).any()):
+        scale = torch.where(lengths > target, target / lengths.clamp(min=torch.finfo(torch.float64).tiny), 1.0)
         tiny = scale < _SMALLEST_FACTOR
         if bool(tiny.any()):
             root = scale.sqrt()
@@ -34,16 +34,16 @@ def clip(rows: Tensor, *, bound: float) -> Tensor:
 
 
 def check_sensitivity(rows: Tensor, *, bound: float) -> Tensor:
-    """The rows as they are, or a GuardError if one is longer than `bound`: every privacy figure rests on that."""
-    longest = float(norms(rows).max()) if len(rows) else 0.0
-    if not longest <= bound:
-        raise GuardError(f"an update of norm {longest:.6g} exceeds its sensitivity bound {bound:.6g}: not transmitted")
+    """The rows unchanged, or a GuardError if a norm exceeds `bound`, on which every privacy figure relies."""
+    maximum = float(norms(rows).max()) if len(rows) else 0.0
+    if not maximum <= bound:
+        raise GuardError(f"an update of norm {maximum:.6g} exceeds its sensitivity bound {bound:.6g}: not transmitted")
     return rows
 
 
 def silence_non_finite(rows: Tensor) -> Tensor:
-    """A mask of the rows that are finite; the others are set to zero in place, as if never sent."""
-    finite = torch.isfinite(rows.sum(-1))  # a sum is finite only where all its terms are, and is soon found
+    """A mask of the finite rows; the others are set to zero in place, as if never sent."""
+    finite = torch.isfinite(rows.sum(-1))  # a cheap first test: a finite sum has only finite terms
     if not bool(finite.all()):
         finite = torch.isfinite(norms(rows))
         rows[~finite] = 0.0

@@ -1,15 +1,15 @@
-"""Who takes part in a round."""
+"""Sampling of the devices that take part in a round."""
 
 import numpy as np
 
-from pfels.arrays import Ids
+from pfels.arrays import DeviceIds
 
 
-def sample(generator: np.random.Generator, *, devices: int, size: int, sampling: str) -> Ids:
-    """The ids, in rising order, of a round's cohort: exactly `size` devices, or each with probability size/devices.
+def sample(generator: np.random.Generator, *, devices: int, size: int, sampling: str) -> DeviceIds:
+    """The ids of a round's cohort, ascending: exactly `size` devices, or each with probability size/devices.
 
-    Poisson sampling draws how many take part, then who: the same law as one coin a device, at the cost of the
-    cohort rather than of all devices.
+    Poisson sampling draws the cohort size first, then the devices: the same distribution as one Bernoulli draw per
+    device, but the cost grows with the cohort instead of with all devices.
     """
     if sampling == "poisson":
         size = int(generator.binomial(devices, size / devices))

@@ -1,8 +1,8 @@
-"""The alignment coefficient β under the power and the privacy limits, and what a transmission costs."""
+"""The alignment coefficient β under the power and privacy limits, transmission with its guards, and its energy."""
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,37 +12,52 @@ from pfels.errors import GuardError
 from pfels.runtime.lazy_torch import Tensor, torch
 from pfels.uplink.clipping import check_sensitivity, norms
 
+Amplitude = TypeVar("Amplitude", float, Reals)
+
 
 class Alignment(NamedTuple):
-    """The level β at which every device's signal arrives, and the limit that set it ("power" or "privacy")."""
+    """The level β at which every device's signal arrives, and the limit that determined it ("power" or "privacy")."""
 
     beta: float
     limit: str
 
 
-def align(gains: Gains, powers: Reals, *, bound: float, share: float, privacy_limit: float) -> Alignment:
-    """The largest β that respects every device's power and the privacy limit ε/C₂ (Thm 5, eq. (35)).
+def beta_limit(weakest_amplitude: Amplitude, *, bound: float, share: float) -> Amplitude:
+    """The maximum β within every device's power limit: minᵢ |hᵢ|√Pᵢ / (ητC₁·√(k/d)) (Thm 5, eq. (35)).
 
-    `bound` is ητC₁ and `share` is k/d. With share = 1 this is eq. (37), and with privacy_limit = ∞ eq. (36). Where
-    nobody transmits and nothing limits β, β is infinite: the round adds no noise and changes nothing.
+    `weakest_amplitude` is minᵢ |hᵢ|√Pᵢ of one round, or an array with one value per round. `bound` is ητC₁ and
+    `share` is k/d.
+
+    >>> beta_limit(0.5, bound=2.0, share=0.25)
+    0.5
     """
-    power_limit = float(np.min(np.abs(gains) * np.sqrt(powers), initial=math.inf)) / (bound * math.sqrt(share))
+    return weakest_amplitude / (bound * math.sqrt(share))
+
+
+def align(gains: Gains, powers: Reals, *, bound: float, share: float, privacy_limit: float) -> Alignment:
+    """The maximum β within every device's power limit and the privacy limit ε/C₂ (Thm 5, eq. (35)).
+
+    `bound` is ητC₁ and `share` is k/d. With share = 1 this is eq. (37), and with privacy_limit = ∞ eq. (36). If
+    no device transmits and nothing limits β, β is infinite: the round adds no noise and changes nothing.
+    """
+    weakest_amplitude = float(np.min(np.abs(gains) * np.sqrt(powers), initial=math.inf))
+    power_limit = beta_limit(weakest_amplitude, bound=bound, share=share)
     if power_limit <= privacy_limit:
         return Alignment(power_limit, "power")
     return Alignment(privacy_limit, "privacy")
 
 
 def expected_energy(gains: Gains, *, beta: float, bound: float, share: float) -> Reals:
-    """The most that E‖xᵢ‖² can be: (β/|hᵢ|)²·(k/d)·(ητC₁)² (Lemma 5, eq. (33))."""
+    """The upper bound of E‖xᵢ‖² per device: (β/|hᵢ|)²·(k/d)·(ητC₁)² (Lemma 5, eq. (33))."""
     cost: Reals = (beta / np.abs(gains)) ** 2 * share * bound**2
     return cost
 
 
 def transmit(projected: Tensor, gains: Gains, powers: Reals, *, beta: float, bound: float, share: float) -> Tensor:
-    """The signals xᵢ = (β/|hᵢ|)·AΔᵢ, one a row (eq. (31)); refused if one could break a limit.
+    """The signals xᵢ = (β/|hᵢ|)·AΔᵢ, one row per device (eq. (31)); a GuardError if one could violate a limit.
 
-    No signal is formed whose projected update is longer than `bound`, since the privacy figures rest on it, nor
-    one whose expected energy could pass the device's power limit (eq. (8)).
+    No signal is formed if the norm of its projected update exceeds `bound`, on which the privacy figures rely, or if
+    its expected energy could exceed the device's power limit (eq. (8)).
     """
     check_sensitivity(projected, bound=bound)
     cost = expected_energy(gains, beta=beta, bound=bound, share=share)
@@ -56,21 +71,21 @@ def transmit(projected: Tensor, gains: Gains, powers: Reals, *, beta: float, bou
 
 
 def energy(signals: Tensor) -> Reals:
-    """‖xᵢ‖² of every row, the energy that its transmission takes."""
+    """‖xᵢ‖² of every row: the energy of its transmission."""
     squares: Reals = norms(signals).square().cpu().numpy()
     return squares
 
 
-def carries(gains: Gains, powers: Reals, *, beta: float, bound: float) -> NDArray[np.bool_]:
-    """Who can send at level β without ever passing its power limit: |h|√P ≥ βs."""
+def can_transmit(gains: Gains, powers: Reals, *, beta: float, bound: float) -> NDArray[np.bool_]:
+    """A mask of the devices that can transmit at level β within their power limit: |h|√P ≥ βs, s = `bound`."""
     able: NDArray[np.bool_] = np.abs(gains) * np.sqrt(powers) >= beta * bound
     return able
 
 
-def serving_level(*, beta: float, carried: Callable[[float], float]) -> float:
-    """The level at most β at which most arrives: the largest β′·(share of devices that can send at β′).
+def best_carried_level(*, beta: float, carried: Callable[[float], float]) -> float:
+    """The level β′ ≤ β that maximises β′·(share of devices that can transmit at β′).
 
-    A higher level lifts every signal over the noise but silences more devices. `carried(β)` is that share.
+    A higher level raises every signal above the noise but excludes more devices. `carried(β′)` is that share.
     """
     levels = beta * np.geomspace(1e-4, 1.0, 801)
     return float(max(levels, key=lambda level: level * carried(level)))

@@ -1,4 +1,4 @@
-"""A client that answers every round with numbers that are not its signals; the last of the nodes only."""
+"""A client whose last node replies NaN instead of its signals in every round."""
 
 import torch
 from flwr.app import Context, Message
@@ -11,7 +11,7 @@ app = ClientApp()
 
 @app.query()
 def greet(message: Message, context: Context) -> Message:
-    """An honest greeting."""
+    """An honest reply to the greeting."""
     return client_app.greet(message, context)
 
 
@@ -21,5 +21,5 @@ def train(message: Message, context: Context) -> Message:
     reply = client_app.train(message, context)
     if context.node_config["partition-id"] == context.node_config["num-partitions"] - 1:
         honest = reply.content["x"]["x"]
-        reply.content = messages.answer(torch.full((len(honest) // 4,), float("nan")))
+        reply.content = messages.signals_record(torch.full((len(honest) // 4,), float("nan")))
     return reply

@@ -24,7 +24,7 @@ def read(folder: Path, names: Iterable[str]) -> tuple[Bytes, Bytes]:
             raise InputError(f"{path}: {size} bytes; must be records of {RECORD}")
         sizes.append(size // RECORD)
     x, y, first = np.empty((sum(sizes), 3, 32, 32), np.uint8), np.empty(sum(sizes), np.uint8), 0
-    for path, count in zip(paths, sizes, strict=True):  # a file at a time, so that memory never holds them twice
+    for path, count in zip(paths, sizes, strict=True):  # one file at a time, so that memory never holds the data twice
         records = np.fromfile(path, np.uint8).reshape(count, RECORD)
         y[first : first + count] = records[:, 0]
         x[first : first + count] = records[:, 1:].reshape(count, 3, 32, 32)

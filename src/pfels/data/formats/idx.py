@@ -1,4 +1,4 @@
-"""The idx format of MNIST and its kin, plain or gzipped."""
+"""The idx format of MNIST and similar data sets, plain or gzipped."""
 
 import gzip
 import math
@@ -21,12 +21,12 @@ def read(folder: Path, name: str) -> NDArray[np.uint8]:
     try:
         blob = path.read_bytes() if path.exists() or not zipped.exists() else gzip.decompress(zipped.read_bytes())
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{zipped}: not a whole gzip file ({error})") from None
+        raise InputError(f"{zipped}: not a complete gzip file ({error})") from None
     axes = blob[3] if len(blob) > 4 else 0
     shape = struct.unpack_from(f">{axes}I", blob, 4) if len(blob) >= 4 + 4 * axes else ()
     start = 4 + 4 * axes
     if blob[:3] != b"\0\0\x08" or not axes or len(blob) - start != math.prod(shape):
-        raise InputError(f"{path}: not a whole idx file of unsigned bytes")
+        raise InputError(f"{path}: not a complete idx file of unsigned bytes")
     return np.frombuffer(bytearray(blob), np.uint8, offset=start).reshape(shape)
 
 

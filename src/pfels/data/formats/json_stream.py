@@ -1,4 +1,4 @@
-"""A JSON text read from left to right, a value at a time: memory holds the largest value that is asked for."""
+"""A JSON text read one value at a time: memory holds only the value being read."""
 
 import json
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from typing import Any, TextIO
 from pfels.errors import InputError
 
 CHUNK = 2**20
-NEAR = 4096  # an error this close to the end of what was read may mean only that the rest is still to come
-_GOES_ON = ("", *"+-.eE0123456789")
+NEAR = 4096  # an error this close to the end of the buffer may only mean that more text is needed
+_CONTINUES_NUMBER = ("", *"+-.eE0123456789")
 
 
 class JsonStream:
@@ -20,7 +20,7 @@ class JsonStream:
         self._decoder = json.JSONDecoder()
 
     def members(self) -> Iterator[str]:
-        """The keys of the object that begins here; the caller reads each key's value before it asks for the next."""
+        """The keys of the object that begins here; the caller must read each value before requesting the next key."""
         self._expect("{")
         if self._next() == "}":
             self._at += 1
@@ -35,7 +35,7 @@ class JsonStream:
             self._expect(",")
 
     def value(self) -> Any:
-        """The value that begins here, whole."""
+        """The complete value that begins here."""
         while True:
             self._next()
             try:
@@ -44,22 +44,22 @@ class JsonStream:
                 if self._ended or error.pos < len(self._text) - NEAR:
                     raise self._broken(error.msg) from None
             else:
-                # A number near the end of what was read may go on: 1, then 1.5, then 1.5e-3.
-                unsure = self._text[end : end + 1] in _GOES_ON and end > len(self._text) - NEAR
+                # A number near the end of the buffer may continue: 1, then 1.5, then 1.5e-3.
+                unsure = self._text[end : end + 1] in _CONTINUES_NUMBER and end > len(self._text) - NEAR
                 if self._ended or not unsure:
                     self._at = end
                     return found
             self._read()
 
     def _next(self) -> str:
-        """The next character that is not white space, at which the cursor then stands."""
+        """Move the cursor to the next character that is not white space, and return it."""
         while True:
             while self._at < len(self._text):
                 if not self._text[self._at].isspace():
                     return self._text[self._at]
                 self._at += 1
             if self._ended:
-                raise self._broken("it ends too early")
+                raise self._broken("unexpected end")
             self._read()
 
     def _expect(self, mark: str) -> None:
@@ -68,7 +68,7 @@ class JsonStream:
         self._at += 1
 
     def _read(self) -> None:
-        """Drop what is behind the cursor and read on: as much again, so that the cost of a value follows its length."""
+        """Drop the text before the cursor and double the rest, so that the cost of a value is linear in its length."""
         try:
             more = self._file.read(max(CHUNK, len(self._text) - self._at))
         except UnicodeDecodeError as error:
@@ -77,4 +77,4 @@ class JsonStream:
         self._ended = not more
 
     def _broken(self, why: str) -> InputError:
-        return InputError(f"{self._name}: not whole JSON ({why})")
+        return InputError(f"{self._name}: not complete JSON ({why})")

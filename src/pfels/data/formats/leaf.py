@@ -1,4 +1,4 @@
-"""FEMNIST in LEAF's JSON, read a writer at a time, so that memory holds one writer and never the file."""
+"""FEMNIST in LEAF's JSON, read one writer at a time, so that memory never holds the whole file."""
 
 import hashlib
 from collections.abc import Iterator
@@ -17,21 +17,21 @@ PIXELS = packed.SIDE**2
 
 
 def sources(folder: Path) -> list[Path]:
-    """The JSON files of a LEAF directory: those in it, or in its all_data, or in its train and test together.
+    """The JSON files of a LEAF directory: directly in it, in its all_data, or in its train and test together.
 
-    LEAF's own split into train and test is undone here: each device's is drawn by seed later on.
+    LEAF's own split into train and test is ignored: each device's split is drawn from the seed later.
     """
     if not folder.is_dir():
-        raise InputError(f"data.path = {str(folder)!r}: no such directory; give one of LEAF's with *.json files")
+        raise InputError(f"data.path = {str(folder)!r}: no such directory; give a LEAF directory with *.json files")
     for choice in ((folder,), (folder / "all_data",), (folder / "train", folder / "test")):
         files = [path for place in choice for path in sorted(place.glob("*.json"))]
         if files:
             return files
-    raise InputError(f"data.path = {str(folder)!r}: holds no *.json, all_data/*.json or train/*.json, as LEAF writes")
+    raise InputError(f"data.path = {str(folder)!r}: contains no *.json, all_data/*.json or train/*.json of LEAF")
 
 
 def converted(folder: Path) -> Path:
-    """The packed form of a LEAF directory, made when it is first asked for and whenever the files change."""
+    """The packed form of a LEAF directory, made on first use and whenever the files change."""
     files = sources(folder)
     marks = [(path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     fingerprint = hashlib.sha256(repr((packed.FORMAT, marks)).encode()).hexdigest()[:16]
@@ -55,7 +55,7 @@ def pack(files: list[Path], work: Workspace, progress: Progress = lambda what, d
 
 
 def users(path: Path) -> Iterator[tuple[str, Any]]:
-    """Each writer in a LEAF file with what the file holds of them."""
+    """Each writer in a LEAF file with their data."""
     with open(path, encoding="utf-8") as file:
         stream = JsonStream(file, name=str(path))
         found = False
@@ -67,17 +67,17 @@ def users(path: Path) -> Iterator[tuple[str, Any]]:
             else:
                 stream.value()
         if not found:
-            raise InputError(f"{path}: has no user_data; must be a file as LEAF writes")
+            raise InputError(f"{path}: has no user_data; must be a LEAF file")
 
 
 def _arrays(path: Path, writer: str, data: Any) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """One writer's pixels as bytes and labels; what LEAF would not write is refused rather than rounded."""
+    """One writer's pixels as bytes, and labels; values that LEAF never writes are refused, not rounded."""
     where = f"{path}: writer {writer}"
     try:
         x, y = np.array(data["x"], np.float64), np.array(data["y"], np.float64)
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{where}: must have x, {PIXELS} numbers an image, and y") from None
-    if x.size == y.size == 0:  # a writer of whom LEAF's own split left nothing in this file
+        raise InputError(f"{where}: must have x, {PIXELS} numbers per image, and y") from None
+    if x.size == y.size == 0:  # LEAF's own split left no examples of this writer in this file
         return np.empty((0, PIXELS), np.uint8), np.empty(0, np.uint8)
     if x.shape != (len(y), PIXELS) or y.ndim != 1:
         raise InputError(f"{where}: x has shape {x.shape} and y {y.shape}; must be (n, {PIXELS}) and (n,)")
@@ -85,5 +85,5 @@ def _arrays(path: Path, writer: str, data: Any) -> tuple[NDArray[np.uint8], NDAr
     if not (np.abs(x * 255 - scaled) < 0.01).all() or scaled.min() < 0 or scaled.max() > 255:
         raise InputError(f"{where}: a pixel is not a multiple of 1/255 in [0, 1], as LEAF's are")
     if not ((y == np.rint(y)) & (y >= 0) & (y < packed.CLASSES)).all():
-        raise InputError(f"{where}: a label is not a whole number from 0 to {packed.CLASSES - 1}")
+        raise InputError(f"{where}: a label is not an integer from 0 to {packed.CLASSES - 1}")
     return scaled.astype(np.uint8), y.astype(np.uint8)

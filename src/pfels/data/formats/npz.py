@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from pfels.errors import InputError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-MOST_CLASSES = 1_000_000  # the network has an output for each
+MAXIMUM_CLASSES = 1_000_000  # the network has one output per class
 Array = NDArray[Any]
 
 
 def read(path: Path) -> Mapping[str, Array]:
-    """The arrays, checked; images of any layout come with their channels first."""
+    """The arrays, validated; images of any layout are returned with channels first."""
     where = f"data.path = {str(path)!r}"
     if not path.is_file():
         raise InputError(f"{where}: no such file; give an .npz with {', '.join(ARRAYS)}")
@@ -57,13 +57,13 @@ def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:
     if np.issubdtype(x.dtype, np.floating) and not np.isfinite(x).all():
         raise InputError(f"{where}: x_{part} holds NaN or infinity; must be finite")
     if y.shape != x.shape[:1] or not np.issubdtype(y.dtype, np.integer) or y.min() < 0:
-        raise InputError(f"{where}: y_{part} is {y.dtype} of shape {y.shape}; must be {len(x)} whole labels from 0")
-    if y.max() >= MOST_CLASSES:
-        raise InputError(f"{where}: y_{part} has the label {y.max()}; must be below {MOST_CLASSES}, one for each class")
+        raise InputError(f"{where}: y_{part} is {y.dtype} of shape {y.shape}; must be {len(x)} integer labels from 0")
+    if y.max() >= MAXIMUM_CLASSES:
+        raise InputError(f"{where}: y_{part} has the label {y.max()}; must be below {MAXIMUM_CLASSES}")
 
 
 def _channels_first(where: str, x: Array) -> Array:
-    """Images as (n, channels, height, width). Channels are fewer than rows and columns: that tells layouts apart."""
+    """Images as (n, channels, height, width). Channels are recognised as fewer than rows and columns."""
     if x.ndim < 4:
         return x[:, None] if x.ndim == 3 else x
     _, first, middle, last = x.shape

@@ -1,4 +1,4 @@
-"""Images by writer, packed: one byte a pixel, one a label, writer after writer, with a list of who has how many."""
+"""Packed images by writer: one byte per pixel and per label, ordered by writer, with a list of counts."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ INDEX, IMAGES, LABELS, WRITERS = "index.json", "images.bin", "labels.bin", "writ
 
 
 class Packer:
-    """Writes images as they come; leaving the `with` block without an error completes the folder."""
+    """Writes images one by one; leaving the `with` block without an error completes the folder."""
 
     def __init__(self, folder: Path, *, source: str) -> None:
         self._folder, self._source = folder, source
@@ -28,7 +28,7 @@ class Packer:
         self._labels = open(folder / LABELS, "wb")  # noqa: SIM115
 
     def add(self, writer: str, x: NDArray[np.uint8], y: NDArray[np.uint8]) -> None:
-        """Some images of one writer, with their labels."""
+        """Append images of one writer, with their labels."""
         self._images.write(x.tobytes())
         self._labels.write(y.tobytes())
         self._runs.append((writer, len(y)))
@@ -47,17 +47,17 @@ class Packer:
 
 
 def index(folder: Path) -> Mapping[str, Any]:
-    """What a packed folder says of itself: its source and its files' checksums."""
+    """The index of a packed folder: its source and the checksums of its files."""
     found = _json(folder / INDEX)
     if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("files"), dict):
-        raise InputError(f"{folder / INDEX}: not of format {FORMAT}; get the data again")
+        raise InputError(f"{folder / INDEX}: not of format {FORMAT}; install the data again")
     return found
 
 
 def read(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]:
-    """The images (n, 1, 28, 28), their labels, and the number of the writer of each.
+    """The images (n, 1, 28, 28), their labels, and the number of each image's writer.
 
-    The images stay on disk until they are looked at.
+    The images are memory-mapped: they are read from disk on access.
     """
     index(folder)
     runs = _json(folder / WRITERS)
@@ -66,10 +66,10 @@ def read(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np
     for name, size in ((IMAGES, total * SIDE**2), (LABELS, total)):
         path = folder / name
         if not path.is_file() or path.stat().st_size != size:
-            raise InputError(f"{path}: missing or cut short; must hold {size} bytes")
+            raise InputError(f"{path}: missing or truncated; must have {size} bytes")
     names = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in runs))}
     writers = np.repeat(np.array([names[name] for name, _ in runs], np.int32), counts)
-    # Copy-on-write: nobody writes, but PyTorch wants memory that it could write to.
+    # Copy-on-write: nothing is written, but PyTorch requires writable memory.
     images = np.memmap(folder / IMAGES, np.uint8, mode="c", shape=(total, 1, SIDE, SIDE))
     return images, np.fromfile(folder / LABELS, np.uint8), writers
 
@@ -78,4 +78,4 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
-        raise InputError(f"{path}: missing or altered; get the data again") from None
+        raise InputError(f"{path}: missing or altered; install the data again") from None

@@ -3,20 +3,20 @@
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const coarse = matchMedia("(pointer: coarse)");
-  const hidden = new Set(); // "study/group" of every line that is switched off
-  const axes = {}; // study → the axis that its learning curves are drawn against
+  const hidden = new Set(); // "section/group" of every hidden line
+  const axes = {}; // section → the x axis of its learning curves
 
-  const study = (id) => id.split("-")[0];
+  const section = (id) => id.split("-")[0];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const clear = (hex) => `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},0.11)`;
 
   function traces(id) {
-    const axis = axes[study(id)] || "rounds";
+    const axis = axes[section(id)] || "rounds";
     return figures[id].data.map((trace) => {
       const { group, band, x } = trace.meta;
       const paint = colour(`--c${group % 8}`);
       const missing = x !== undefined && x[axis] === undefined;
-      const painted = { ...trace, visible: !missing && !hidden.has(`${study(id)}/${group}`) };
+      const painted = { ...trace, visible: !missing && !hidden.has(`${section(id)}/${group}`) };
       if (x !== undefined) painted.x = missing ? [] : x[axis];
       if (band) painted.fillcolor = clear(paint);
       painted.line = { ...trace.line, color: paint };
@@ -38,7 +38,7 @@
       ...own,
       xaxis: { ...own.xaxis, ...axis }, yaxis: { ...own.yaxis, ...axis },
     };
-    if (titles) whole.xaxis.title = { text: titles[axes[study(id)] || "rounds"] || titles.rounds };
+    if (titles) whole.xaxis.title = { text: titles[axes[section(id)] || "rounds"] || titles.rounds };
     return whole;
   }
 
@@ -50,24 +50,24 @@
   }
 
   const plots = [...document.querySelectorAll(".plot")];
-  const redraw = (which) => plots.filter((plot) => study(plot.dataset.figure) === which).forEach(draw);
+  const redraw = (which) => plots.filter((plot) => section(plot.dataset.figure) === which).forEach(draw);
 
   for (const button of document.querySelectorAll(".legend button")) {
     button.addEventListener("click", () => {
-      const { study: which, group } = button.dataset;
+      const { section: which, group } = button.dataset;
       const line = `${which}/${group}`;
       if (!hidden.delete(line)) hidden.add(line);
-      // Every legend of the study shows the same state.
-      for (const twin of document.querySelectorAll(`.legend button[data-study="${which}"][data-group="${group}"]`)) {
+      // Every legend of the section shows the same state.
+      for (const twin of document.querySelectorAll(`.legend button[data-section="${which}"][data-group="${group}"]`)) {
         twin.setAttribute("aria-pressed", String(!hidden.has(line)));
       }
       redraw(which);
     });
   }
-  for (const section of document.querySelectorAll("[data-axes]")) {
-    section.addEventListener("change", (event) => {
-      axes[section.dataset.axes] = event.target.value;
-      redraw(section.dataset.axes);
+  for (const curves of document.querySelectorAll("[data-axes]")) {
+    curves.addEventListener("change", (event) => {
+      axes[curves.dataset.axes] = event.target.value;
+      redraw(curves.dataset.axes);
     });
   }
   dark.addEventListener("change", () => plots.forEach(draw));

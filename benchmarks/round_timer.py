@@ -1,4 +1,4 @@
-"""A side's part in a contest: say how long the round took, and wait for the next turn."""
+"""The timer inside a measured process: reports the time of each round, then waits until the next may begin."""
 
 import json
 import resource
@@ -6,14 +6,14 @@ import sys
 import time
 
 
-class Turns:
-    """Counts from the moment it is made, or from the last turn on."""
+class RoundTimer:
+    """Times rounds, the first from when the timer is made."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
-    def next(self) -> None:
-        """End a round; returns when the next one may begin, and ends the process when there is none."""
+    def next_round(self) -> None:
+        """End a round; returns when the next one may begin, and exits the process if there is none."""
         seconds = time.perf_counter() - self._began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         print(json.dumps({"seconds": seconds, "peak_bytes": peak}), flush=True)

@@ -1,0 +1,81 @@
+"""Write docs/files.md from the types in pfels.documents: python docs/make_files.py
+
+A test holds the page to the types, and the documents that the commands print to both.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from pfels.documents import data, paper, privacy, report, run, studies
+
+PAGE = Path(__file__).with_name("files.md")
+SECTIONS: dict[str, tuple[ModuleType, str]] = {
+    "The run directory": (
+        run,
+        "A run directory holds `config.toml` (the whole config), `environment.json`, `rounds.jsonl`, `timing.json`, "
+        "`checkpoint.safetensors` and, last, `summary.json`. Each file is replaced atomically. A deployment adds "
+        "`begun.json`.",
+    ),
+    "Privacy figures, and `pfels privacy --json`": (privacy, ""),
+    "`compare`, `sweep` and `plan`": (studies, ""),
+    "`reproduce`": (paper, ""),
+    "`report`": (report, ""),
+    "`data`": (data, ""),
+}
+HEAD = """# Files and JSON
+
+Every field of every document: the files of a run directory, what each command prints with `--json`, and what the Python
+API returns. Fields are never renamed; later versions may add some. This page is made from the types in
+`pfels.documents` by `python docs/make_files.py`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for title, (module, note) in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        if note:
+            parts.append(f"{note}\n")
+        parts += _types(module)
+    return "\n".join(parts)
+
+
+def _types(module: ModuleType) -> Iterator[str]:
+    source = inspect.getsource(module)
+    lines = source.splitlines()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != "TypedDict"]
+            rows = [_row(lines[item.lineno - 1]) for item in node.body if isinstance(item, ast.AnnAssign)]
+            yield f"### {node.name}\n"
+            inherited = f" All fields of {', '.join(map(_link, bases))}, and:" if bases else ""
+            yield f"{ast.get_docstring(node)}{inherited}\n"
+            yield "| field | type | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def _row(line: str) -> str:
+    field = re.match(r"\s*(\w+): (.+?)  # (.+)$", line)
+    if field is None:
+        raise SystemExit(f"a field needs its type and a comment on one line: {line.strip()}")
+    name, kind, about = field.groups()
+    optional = kind.startswith("NotRequired[")
+    kind = kind.removeprefix("NotRequired[").removesuffix("]") if optional else kind
+    shown = kind.replace("None", "null").replace("str", "text").replace("|", "or")
+    return f"| `{name}`{' (optional)' if optional else ''} | {_linked(shown)} | {about} |"
+
+
+def _linked(kind: str) -> str:
+    return re.sub(r"\b[A-Z]\w+\b", lambda found: _link(found[0]), kind)
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

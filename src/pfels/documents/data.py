@@ -1,0 +1,32 @@
+"""Data sets: `pfels data list`, `get` and `check`."""
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+
+class DataSet(TypedDict):
+    """One data set; `source` is only in `data get`, `good` and `faults` only in `data check`."""
+
+    name: str  # its name in `data.name`
+    title: str  # what it is
+    examples: str  # how many examples, training + test
+    shape: list[int]  # shape of one example
+    classes: int  # number of classes
+    bytes: int  # size in the cache; 0: never stored
+    download_bytes: int  # size of the download; 0: unknown or none
+    licence: str  # licence
+    sources: list[str]  # where it can be had, in the order tried
+    files: dict[str, str]  # checksum of each file, as known beforehand
+    path: str | None  # where it is in the cache; null: never stored
+    here: bool  # whether it can be used without a download
+    source: NotRequired[str | None]  # where it came from; `cache`: it was there; null: never stored
+    good: NotRequired[bool]  # whether every byte is right
+    faults: NotRequired[dict[str, str]]  # what is wrong, by file
+
+
+class DataSets(TypedDict):
+    """`pfels data list --json`."""
+
+    cache: str  # the cache directory
+    sets: dict[str, DataSet]  # by name

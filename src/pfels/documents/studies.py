@@ -1,0 +1,135 @@
+"""Documents about many runs, or about none: `compare`, `sweep`, `plan`."""
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from pfels.documents.privacy import RunPrivacy
+
+
+class Spread(TypedDict):
+    """A figure over several seeds."""
+
+    mean: float  # mean
+    std: float | None  # sample standard deviation; null: one seed
+
+
+class AggregateRow(TypedDict):
+    """Runs that differ in their seed alone."""
+
+    seeds: list[int]  # the seeds
+    rounds: int  # T
+    dimension: int  # d
+    accuracy: Spread  # test accuracy
+    loss: Spread | None  # test loss; null: not finite for some seed
+    energy: Spread | None  # Σ‖x‖² in units of σ₀²; null: ideal links
+    subcarriers: float  # channel uses, mean over the seeds
+    airtime_s: float  # seconds on the air, mean over the seeds
+    privacy: RunPrivacy  # the worst figure of each kind over the seeds
+    on_budget: NotRequired[bool]  # with --total-epsilon: whether the budget sets this scheme's noise
+
+
+class Comparison(TypedDict):
+    """`pfels compare --json` and `pfels.compare`."""
+
+    schemes: dict[str, AggregateRow]  # one row per scheme
+
+
+class SweepRow(AggregateRow):
+    """One point of a grid."""
+
+    settings: dict[str, object]  # what sets the point apart
+
+
+class GridShare(TypedDict):
+    """Which part of a grid was run."""
+
+    index: int  # i of --shard i/n
+    count: int  # n of --shard i/n
+    runs: int  # runs in this part
+    of_runs: int  # runs of the whole grid
+
+
+class Sweep(TypedDict):
+    """`pfels sweep --json` and `pfels.sweep`."""
+
+    shard: NotRequired[GridShare]  # only with --shard
+    points: list[SweepRow]  # one row per point of the grid
+
+
+class Levels(TypedDict):
+    """β over the rounds."""
+
+    median: float  # median
+    min: float  # minimum
+    max: float  # maximum
+
+
+class SchemePlan(TypedDict):
+    """The link budget of one scheme."""
+
+    beta: Levels | None  # null: ideal links
+    limits: dict[str, float]  # share of the rounds in which each limit set β
+    privacy_limited_rounds: int  # rounds in which privacy set β
+    noise_multiplier_min: float | None  # minimum of z over the rounds
+    noise_multiplier_median: float | None  # median of z over the rounds
+    energy: float | None  # expected Σ‖x‖² with every update at its norm bound; null: ideal links
+    energy_per_round: float | None  # the same per round
+    subcarriers: int  # channel uses
+    subcarriers_per_round: float  # the same per round
+    airtime_s: float  # seconds on the air
+    silent: int  # how often a drawn device does not send
+    privacy: RunPrivacy  # privacy of the whole training
+    on_budget: NotRequired[bool]  # with --total-epsilon: whether the budget sets this scheme's noise
+
+
+class AssumedLosses(TypedDict):
+    """What Theorem 4 assumes of the losses."""
+
+    smoothness: float  # L
+    gradient_variance: float  # ζ²
+    gamma_squared: float  # γ²
+    kappa_squared: float  # κ²
+    initial_gap: float  # f(θ⁰) − f_inf
+
+
+class BoundTerms(TypedDict):
+    """A convergence bound at one k."""
+
+    kept: int  # k
+    ratio: float  # k/d
+    optimisation: float  # optimisation error
+    compression: float  # compression error
+    privacy: float  # privacy error
+    proven: bool  # whether the proof reaches this k
+    total: float  # the sum of the three
+
+
+class BoundAtK(TypedDict):
+    """A convergence bound at two k."""
+
+    here: BoundTerms  # at the config's k
+    best: BoundTerms  # at the k that minimises it
+
+
+class Theory(TypedDict):
+    """The convergence bound of Theorem 4 for PFELS."""
+
+    assumed: AssumedLosses  # what is assumed of the losses
+    learning_rate: float  # η
+    learning_rate_limit: float  # the maximum η that the theorem covers
+    learning_rate_covered: bool  # whether η is within it
+    bounds: dict[str, BoundAtK]  # `printed`: as the paper prints it; `corrected`: as its proof has it
+
+
+class Plan(TypedDict):
+    """`pfels plan --json` and `pfels.plan`: the link budget before any training."""
+
+    dimension: int  # d
+    kept: int  # k
+    rounds: int  # T
+    devices: int  # N
+    cohort: int  # r
+    seed: int  # the seed
+    schemes: dict[str, SchemePlan]  # one link budget per scheme
+    theory: Theory  # the convergence bound for PFELS

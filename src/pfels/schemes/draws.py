@@ -1,0 +1,144 @@
+"""Every random draw of a training by its address: cohorts, gains, power limits, index sets, noise, batch orders."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pfels.arrays import DeviceIds, Gains, Reals
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.setting import Setting
+from pfels.seeding import BLOCK, Purpose, generator
+from pfels.uplink import channel, cohort, compression
+
+T = TypeVar("T")
+D = TypeVar("D", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of one seed: pure functions of (seed, purpose, round, device) and of the setting.
+
+    `noise_seed` replaces the seed for noise alone: every device must know the seed, to draw cohorts and channels, and
+    nobody may know the noise. `device` is where tensors go. `start` is the initial model, from which `public-top-k`
+    measures how far each coordinate has moved.
+    """
+
+    setting: Setting
+    seed: int
+    noise_seed: int | None = None
+    device: str = "cpu"
+    start: Tensor | None = None
+
+    def cohort(self, t: int) -> DeviceIds:
+        """The devices drawn for round t."""
+        s, draw = self.setting, generator(self.seed, Purpose.COHORT, round=t)
+        return cohort.sample(draw, devices=s.devices, size=s.cohort_size, sampling=s.sampling.value)
+
+    def gains(self, t: int, devices: DeviceIds) -> Gains:
+        """The complex channel gain of each device in round t."""
+        law = self.setting.gain_law
+        return channel.draw_gains(seed=self.seed, round=t, devices=devices, mean=law.mean, low=law.low, high=law.high)
+
+    def powers(self, devices: DeviceIds) -> Reals:
+        """The power limit of each device, the same in every round."""
+        s, law = self.setting, self.setting.snr_law
+        return channel.draw_powers(
+            seed=self.seed, devices=devices, dimension=s.dimension, noise_std=s.noise_std,
+            low_db=law.low_db, high_db=law.high_db, scale=law.scale,
+        )  # fmt: skip
+
+    def rand_k(self, t: int) -> Tensor:
+        """The shared index set of round t, uniform over all k-subsets."""
+        s, draw = self.setting, generator(self.seed, Purpose.MASK, round=t)
+        return compression.rand_k(draw, dimension=s.dimension, kept=s.kept).to(self.device)
+
+    def index_set(self, t: int, theta: Tensor) -> Tensor:
+        """The shared index set of round t as `compression.kind` has it; it may depend on the released model."""
+        if self.setting.mask == "rand-k":
+            return self.rand_k(t)
+        assert self.start is not None, "public-top-k needs the initial model"
+        draw = generator(self.seed, Purpose.MASK, round=t)
+        return compression.public_top_k(draw, theta.cpu() - self.start, kept=self.setting.kept).to(theta.device)
+
+    def receiver_noise(self, t: int, width: int) -> Tensor:
+        """The receiver's noise of round t on `width` subcarriers."""
+        draw = generator(self._noise_seed, Purpose.CHANNEL_NOISE, round=t)
+        return channel.receiver_noise(draw, width=width, std=self.setting.noise_std).to(self.device)
+
+    def device_noise(self, t: int, device: int, *, std: float) -> Tensor:
+        """The noise that one device adds to its own update in round t."""
+        draw = generator(self._noise_seed, Purpose.DEVICE_NOISE, round=t, device=device)
+        return channel.receiver_noise(draw, width=self.setting.dimension, std=std).to(self.device)
+
+    def batch_order(self, t: int, device: int) -> np.random.Generator:
+        """The generator of a device's batch order in round t."""
+        return generator(self.seed, Purpose.BATCHES, round=t, device=device)
+
+    @property
+    def _noise_seed(self) -> int:
+        return self.seed if self.noise_seed is None else self.noise_seed
+
+
+class DrawCache:
+    """Draws kept for schemes that share a seed and a channel, so that many schemes cost one drawing.
+
+    Gains and powers are kept by blocks of devices, as the seed tree gives them. Powers never change and stay; what
+    belongs to a round is dropped two rounds later.
+    """
+
+    def __init__(self) -> None:
+        self._rounds: dict[int, dict[object, Any]] = {}
+        self._always: dict[object, Any] = {}
+
+    def get(self, t: int | None, key: object, draw: Callable[[], T]) -> T:
+        """What was drawn under this key in round t (None: for all rounds), or else what `draw` draws now."""
+        kept = self._always if t is None else self._rounds.setdefault(t, {})
+        if key not in kept:
+            kept[key] = draw()
+        if len(self._rounds) > 3:
+            del self._rounds[next(iter(self._rounds))]
+        drawn: T = kept[key]
+        return drawn
+
+
+@dataclass(frozen=True)
+class CachedDraws(Draws):
+    """Draws that take cohorts, gains and powers from a cache, which may be shared with draws of the same `law`."""
+
+    cache: DrawCache = field(default_factory=DrawCache)
+
+    @property
+    def law(self) -> tuple[object, ...]:
+        """All that the cached draws depend on, except the sampling, which is part of their keys."""
+        s = self.setting
+        return (self.seed, s.devices, s.cohort_size, s.dimension, s.noise_std, s.gain_law, s.snr_law)
+
+    def cohort(self, t: int) -> DeviceIds:
+        """The devices drawn for round t."""
+        return self.cache.get(t, self.setting.sampling, lambda: Draws.cohort(self, t))
+
+    def gains(self, t: int, devices: DeviceIds) -> Gains:
+        """The complex channel gain of each device in round t."""
+        return self._by_block(t, "gains", devices, lambda block: Draws.gains(self, t, block))
+
+    def powers(self, devices: DeviceIds) -> Reals:
+        """The power limit of each device, the same in every round."""
+        return self._by_block(None, "powers", devices, lambda block: Draws.powers(self, block))
+
+    def _by_block(
+        self, t: int | None, what: str, devices: DeviceIds, draw: Callable[[DeviceIds], NDArray[D]]
+    ) -> NDArray[D]:
+        if self.setting.devices <= BLOCK:
+            return self._block(t, what, 0, draw)[devices]
+        drawn = np.resize(draw(devices[:0]), len(devices))
+        for i in np.unique(devices // BLOCK).tolist():
+            inside = devices // BLOCK == i
+            drawn[inside] = self._block(t, what, i, draw)[devices[inside] - i * BLOCK]
+        return drawn
+
+    def _block(self, t: int | None, what: str, i: int, draw: Callable[[DeviceIds], NDArray[D]]) -> NDArray[D]:
+        last = min((i + 1) * BLOCK, self.setting.devices)
+        return self.cache.get(t, (what, i), lambda: draw(np.arange(i * BLOCK, last)))

@@ -1,0 +1,53 @@
+"""Constants of the problem, as every scheme sees them: fixed before the first round and known to everybody."""
+
+from dataclasses import dataclass
+
+from pfels.privacy.calibration import Budget
+from pfels.privacy.claim import c2
+from pfels.privacy.events import Sampling
+from pfels.uplink.channel import GainLaw, SnrLaw
+from pfels.uplink.compression import kept_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """N devices, a cohort of r per round, T rounds, d parameters of which k are sent, norm bound ητC₁, and a channel.
+
+    `epsilon` and `delta` are the paper's claim per round; `budget` is for the whole training, for schemes that
+    calibrate their own noise. `own` holds the settings of the scheme's own table in the config.
+    """
+
+    devices: int
+    cohort_size: int
+    sampling: Sampling
+    rounds: int
+    dimension: int
+    ratio: float
+    bound: float
+    epsilon: float
+    delta: float
+    budget: Budget
+    noise_std: float
+    gain_law: GainLaw
+    snr_law: SnrLaw
+    silent_below: float = 0.0
+    mask: str = "rand-k"
+    error_feedback: bool = False
+    own: object = None
+
+    @property
+    def kept(self) -> int:
+        """k, the number of coordinates sent."""
+        return kept_count(self.dimension, self.ratio)
+
+    @property
+    def share(self) -> float:
+        """p = k/d."""
+        return self.kept / self.dimension
+
+    @property
+    def privacy_limit(self) -> float:
+        """The β at which the paper's claim per round is exactly ε: ε/C₂ (Thm 3)."""
+        return self.epsilon / c2(
+            bound=self.bound, noise_std=self.noise_std, delta=self.delta, devices=self.devices, cohort=self.cohort_size
+        )

@@ -1,0 +1,131 @@
+"""Which nodes take part, with which devices and which data; a node does no more than its part."""
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, RecordDict
+
+from pfels.config.load import load_config
+from pfels.errors import InputError, RunError
+from pfels.experiment.setup import federate
+from pfels.flower import client_app, messages
+from pfels.flower import nodes as nodes_module
+from pfels.flower.local_data import local_federation
+from tests.flower.in_process import FIRST_NODE, distance, has_signals, simulated
+
+Flower = Callable[..., Any]
+
+
+def test_no_connected_node_is_an_error(flower: Flower, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(nodes_module, "FIRST_NODE_S", 0.5)
+    with pytest.raises(RunError, match=r"no node has answered within 0\.5 s"):
+        flower(partitions=0)
+
+
+def test_the_first_node_may_take_longer_than_the_reply_timeout(flower: Flower):
+    began = time.monotonic()
+    result, _ = flower(scheme="pfels", rounds=1, late=lambda grid, partition: time.monotonic() < began + 0.5)
+    assert result.records[0]["replies"]["short"] is False
+
+
+def test_a_node_with_another_config_is_refused_by_the_key(flower: Flower, tmp_path: Path):
+    line = "node 102 (partition-id 2): privacy.epsilon = 0.1 on the node, 0.5 at the server: they must be the same"
+    with pytest.raises(RunError, match=re.escape(line)):
+        flower(nodes=[{}, {}, {"privacy.epsilon": 0.1}, {}])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_node_that_fixes_a_key_which_the_scheme_ignores_does_not_take_part(flower: Flower):
+    with pytest.raises(RunError, match=r"partition-id 1\): privacy\.total_epsilon: pfels does not use it"):
+        flower(scheme="pfels", partitions=2, nodes=[{}, {"privacy.total_epsilon": 1.0}])
+
+
+def test_a_device_is_never_on_two_nodes(flower: Flower):
+    """A node with another number of partitions would send for some devices again, at twice their sensitivity."""
+    with pytest.raises(RunError, match=r"partition-id 0\): num-partitions = (2, 3|3, 2) on other nodes"):
+        flower(partitions=2, nodes=[{}, {"partition-id": 0, "num-partitions": 3}])
+
+
+def test_a_conflicting_node_that_joins_later_is_left_out_and_the_run_continues(flower: Flower):
+    seen = []
+
+    def late(grid: Any, partition: int) -> bool:
+        seen.append(grid)
+        return False
+
+    def join(reply: Message, partition: int) -> Message:
+        if has_signals(reply):
+            config, grid = {"partition-id": 0, "num-partitions": 3}, seen[0]
+            grid.contexts.setdefault(999, Context(1, 999, config, RecordDict(), grid.contexts[FIRST_NODE].run_config))
+        return reply
+
+    result, grid = flower(scheme="pfels", partitions=2, rounds=3, change=join, late=late)
+    assert 999 in {message.metadata.dst_node_id for message in grid.sent}
+    assert 999 not in {message.metadata.dst_node_id for message in grid.requests}
+    assert distance(result.parameters, simulated(scheme="pfels", rounds=3).parameters) < 1e-6
+
+
+def test_settings_of_one_machine_may_differ(flower: Flower):
+    result, _ = flower(nodes=[{"run.workers": 1}, {"run.engine": "threaded"}], partitions=2, rounds=3)
+    assert distance(result.parameters, simulated(rounds=3).parameters) < 1e-5
+
+
+def write_local(path: Path, federation: Any, devices: list[int]) -> None:
+    """The examples of some devices as a node's own file."""
+    parts = [federation.examples([device]) for device in devices]
+    x, y = (np.concatenate([getattr(part, name)[0].numpy() for part in parts]) for name in ("x", "y"))
+    names = np.repeat(np.arange(len(devices)), [len(part.y[0]) for part in parts])
+    np.savez(path, x_train=x[:, 0], y_train=y, x_test=x[:1, 0], y_test=y[:1], writer_train=names)
+
+
+def test_nodes_train_on_data_of_their_own(flower: Flower, tmp_path: Path):
+    federation = federate(load_config("demo"))
+    nodes = []
+    for partition in range(2):
+        write_local(tmp_path / f"{partition}.npz", federation, list(range(partition, 100, 2)))
+        nodes.append({"local-data": str(tmp_path / f"{partition}.npz")})
+    result, _ = flower(scheme="pfels", rounds=3, partitions=2, nodes=nodes)
+    assert distance(result.parameters, simulated(scheme="pfels", rounds=3).parameters) < 1e-6
+
+
+def test_local_data_of_another_shape_or_for_other_devices_are_refused(tmp_path: Path):
+    config, share = load_config("demo"), messages.NodeShare(0, 50)
+    path = tmp_path / "own.npz"
+    write_local(path, federate(config), [0, 50, 51])
+    with pytest.raises(InputError, match="holds the examples of 3 devices; this node carries 2"):
+        local_federation(str(path), config, share)
+    np.savez(path, x_train=np.zeros((4, 5)), y_train=np.zeros(4, int), x_test=np.zeros((1, 5)), y_test=np.zeros(1, int))
+    with pytest.raises(InputError, match=r"examples of shape \(5,\) in 1 classes; must be \(1, 8, 8\)"):
+        local_federation(str(path), config, share)
+
+
+def test_a_node_does_no_more_than_its_part(flower: Flower):
+    """Whatever a server asks: not for devices of other nodes, not for devices that were not drawn, not twice."""
+    result, grid = flower(scheme="pfels", rounds=2)
+    first = grid.requests[0]
+    context = grid.contexts[first.metadata.dst_node_id]
+    with pytest.raises(RunError, match="already answered"):
+        client_app.app(first, context)
+    request = messages.TrainRequest.read(first.content, dimension=result.summary["dimension"])
+    del context.state["done"]  # as if the node had not been asked yet
+    fields = first.content["request"]
+    for number in (-1, 2, 10**12):
+        fields["round"] = number
+        with pytest.raises(RunError, match=f"round {number}: already answered, or not one of 2 rounds"):
+            client_app.app(first, context)
+    fields["round"] = request.round
+    mine = set(range(first.metadata.dst_node_id - FIRST_NODE, 100, 4))
+    elsewhere = min(set(range(100)) - mine)
+    not_drawn = min(mine - set(result.records[0]["cohort"]))
+    for device in (elsewhere, not_drawn):
+        fields["devices"] = [device]
+        with pytest.raises(RunError, match=f"device {device} is not on this node or was not drawn"):
+            client_app.app(first, context)
+    fields["devices"], fields["digest"] = list(request.devices), "0" * 64
+    with pytest.raises(RunError, match="config is not the one of this run"):
+        client_app.app(first, context)

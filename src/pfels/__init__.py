@@ -7,7 +7,7 @@
 
 Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `compare`, `sweep`. Without training:
 `plan`, `privacy_figures`, with a `Budget` against an `Adversary`. The paper: `reproduce`. A page: `write_report`.
-Errors: `InputError` (the input is wrong), `RunError` (a run could not go on), `GuardError` (a limit was enforced).
+Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
 
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""The errors a user can cause, or must be told of in one line."""
+"""The errors that end in one line for the user, and the did-you-mean of all messages."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ class InputError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run could not go on through no fault of its input, such as a full disk (exit code 1)."""
+    """A run had to stop for a reason outside its input, such as a full disk (exit code 1)."""
 
 
 class GuardError(AssertionError):

@@ -387,7 +387,7 @@ def test_the_command_gets_and_checks(pfels_data, home: Path, tmp_path: Path):
     path = home / "cifar-10-batches-bin"
     assert pfels_data("data", "get", "cifar10", "--from", given)[:2] == (
         0,
-        f"cifar10: {path} (from {given}, checked)\n",
+        f"cifar10: {path} (from {given}, verified)\n",
     )
     assert pfels_data("data", "get", "cifar10")[1] == f"cifar10: {path} (already in the cache, verified)\n"
     assert pfels_data("data", "check", "cifar10") == (0, f"cifar10: {path} is verified\n", [])

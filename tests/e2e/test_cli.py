@@ -39,15 +39,15 @@ def bad_npz(path: Path, **changes) -> str:
         (["run", "demo", "-s", "data.name=file", "-s", "data.path=none.npz"], "no such file"),
         (["run", "demo", "-s", "privacy.delta=0.5"], "delta = 0.5: must be below"),
         (["run", "demo", "-s", "data.devices=2000", "-s", "privacy.delta=0.001"], "the data hold 1437"),
-        (["run", "demo", "-s", "privacy.total_epsilon=1"], "only pfels-plus keeps to it"),
-        (["privacy", "demo", "-s", "privacy.adversary=outsider"], "only pfels-plus keeps to it"),
+        (["run", "demo", "-s", "privacy.total_epsilon=1"], "pfels does not use it, only pfels-plus"),
+        (["privacy", "demo", "-s", "privacy.adversary=outsider"], "pfels does not use it, only pfels-plus"),
         (
             ["sweep", "demo", "-g", "scheme=pfels,pfels-plus", "-g", "privacy.total_epsilon=2,4"],
-            "only pfels-plus keeps",
+            "pfels does not use it, only pfels-plus",
         ),
         (
             ["run", "demo", "-s", "scheme=pfels-plus", "-s", "cohort.sampling=without-replacement"],
-            "always draws Poisson",
+            "pfels-plus always uses poisson sampling",
         ),
         (["run", "demo", "-s", "compresion.ratio=0.1"], "compresion: unknown table; did you mean compression?"),
         (
@@ -177,7 +177,7 @@ def test_no_privacy_figure_of_a_table_stands_without_adversary_neighbours_and_de
     assert re.search(r"^ *pfels .* 0\.6\* ", done.stdout, re.MULTILINE), "outside the range of the paper's proof"
 
 
-def test_compare_shows_a_scheme_a_row_and_a_dash_for_no_energy(pfels):
+def test_compare_shows_one_row_per_scheme_and_a_dash_for_no_energy(pfels):
     done = pfels("compare", "demo", *FAST, "--schemes", "pfels,fedavg", "--seeds", "0")
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert "–" in rows["fedavg"]
@@ -185,7 +185,7 @@ def test_compare_shows_a_scheme_a_row_and_a_dash_for_no_energy(pfels):
     assert "δ = 0.0333333" in done.stdout
 
 
-def test_one_seed_has_no_spread_and_what_only_pfels_plus_knows_goes_to_it_alone(pfels):
+def test_one_seed_has_no_spread_and_what_only_pfels_plus_uses_goes_to_it_alone(pfels):
     options = ["--schemes", "pfels,pfels-plus", "--seeds", "0", "-s", "channel.silent_below=0.01"]
     done = pfels("compare", "demo", *FAST, *options, "--total-epsilon", "4")
     assert done.returncode == 0, done.stderr
@@ -201,7 +201,7 @@ def test_the_version_is_shown(pfels):
     assert (done.returncode, done.stdout) == (0, f"pfels {version('pfels')}\n")
 
 
-def test_sweep_gives_a_row_a_point(pfels):
+def test_sweep_gives_one_row_per_point(pfels):
     done = pfels("sweep", "demo", *FAST, "-g", "compression.ratio=0.1,1.0", "--seeds", "0,1", "--json")
     points = json.loads(done.stdout)["points"]
     assert [point["settings"] for point in points] == [{"compression.ratio": 0.1}, {"compression.ratio": 1.0}]
@@ -256,7 +256,7 @@ def test_what_a_terminal_cannot_show_is_no_reason_to_fail(tmp_path: Path):
 
 
 @pytest.mark.parametrize("hidden", [40_000_000, 1_000_000_000])
-def test_too_large_a_network_is_told_in_one_line(pfels, hidden: int):
+def test_too_large_a_network_ends_in_one_line(pfels, hidden: int):
     """The first is refused by PyTorch, under a limit of 4 GB; the second is the largest that a config takes."""
 
     def limited() -> None:

@@ -6,9 +6,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from pfels.documents.data import DataSet, DataSets
+from pfels.documents.paper import Reproduction
+from pfels.documents.privacy import NoiseForBudget, PresetPrivacy, PrivacyFigures
+from pfels.documents.run import Summary
+from pfels.documents.studies import Comparison, Plan, Sweep
+from tests.contract.misfits import misfits
 
 ROOT = Path(__file__).parents[2]
 TINY = ["-s", "rounds=4", "-s", "data.devices=30", "-s", "cohort.size=8", "-s", "model.hidden=8"]
@@ -16,21 +22,21 @@ LINK = ["--seeds", "0,1", "-s", "rounds=20"]
 LAPTOP = ["--scale", "laptop", "--preset", "demo", "--learning-rates", "0.05", *TINY]
 TARGETS = ["table-cifar10", "table-femnist", "fig-compression", "fig-privacy", "fig-training", "fig-energy"]
 
-# What a reader must find in the words, and a key of the JSON.
-COMMANDS: dict[str, tuple[list[str], str, str]] = {
-    "run": (["run", "demo", *TINY], r"pfels on digits, 4 rounds, seed 0", "accuracy"),
-    "compare": (["compare", "demo", *TINY, "--schemes", "pfels,fedavg", "--seeds", "0"], r"pfels +0\.\d", "schemes"),
-    "sweep": (["sweep", "demo", *TINY, "-g", "compression.ratio=0.1,0.3"], r"demo: 2 points", "points"),
-    "plan": (["plan", "demo", *TINY], r"Convergence of PFELS \(Theorem 4\)", "schemes"),
-    "privacy": (["privacy", "demo", *TINY], r"server +[\d.]+ +0\.0333", "server"),
-    "privacy, numbers": (["privacy", "--noise-multiplier", "2"], r"outsider +[\d.]+ +0\.001", "outsider"),
-    "privacy, target": (["privacy", "--target-epsilon", "2"], r"noise multiplier z +[\d.]+", "noise_multiplier"),
-    "data list": (["data", "list"], r"digits +1,797", "sets"),
-    "data get": (["data", "get", "digits"], r"digits: nothing to", "source"),
-    "data check": (["data", "check", "digits"], r"digits: nothing to check", "good"),
-    **{f"{name}, link": (["reproduce", name, *LINK], rf"{name}, link: ", "claims") for name in TARGETS},
+# What a reader must find in the words, and the type of the JSON.
+COMMANDS: dict[str, tuple[list[str], str, type]] = {
+    "run": (["run", "demo", *TINY], r"pfels on digits, 4 rounds, seed 0", Summary),
+    "compare": (["compare", "demo", *TINY, "--schemes", "pfels,fedavg", "--seeds", "0"], r"pfels +0\.\d", Comparison),
+    "sweep": (["sweep", "demo", *TINY, "-g", "compression.ratio=0.1,0.3", "--shard", "1/2"], r"demo: 1 point ", Sweep),
+    "plan": (["plan", "demo", *TINY, "--total-epsilon", "8"], r"Convergence of PFELS \(Theorem 4\)", Plan),
+    "privacy": (["privacy", "demo", *TINY], r"server +[\d.]+ +0\.0333", PresetPrivacy),
+    "privacy, numbers": (["privacy", "--noise-multiplier", "2"], r"outsider +[\d.]+ +0\.001", PrivacyFigures),
+    "privacy, target": (["privacy", "--target-epsilon", "2"], r"noise multiplier z +[\d.]+", NoiseForBudget),
+    "data list": (["data", "list"], r"digits +1,797", DataSets),
+    "data get": (["data", "get", "digits"], r"digits: nothing to", DataSet),
+    "data check": (["data", "check", "digits"], r"digits: nothing to check", DataSet),
+    **{f"{name}, link": (["reproduce", name, *LINK], rf"{name}, link: ", Reproduction) for name in TARGETS},
     **{
-        f"{name}, laptop": (["reproduce", name, *LAPTOP, "--seeds", seeds], rf"{name}, laptop: ", "claims")
+        f"{name}, laptop": (["reproduce", name, *LAPTOP, "--seeds", seeds], rf"{name}, laptop: ", Reproduction)
         for name, seeds in zip(TARGETS, ["0", "0,1"] * 3, strict=True)
     },
 }
@@ -55,12 +61,11 @@ def command(arguments: list[str], folder: Path) -> str:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_works_in_words_and_as_json(name: str, tmp_path: Path):
-    arguments, said, key = COMMANDS[name]
+    arguments, said, kind = COMMANDS[name]
     words = command(arguments, tmp_path)
     assert re.search(said, words), words
     assert max(map(len, words.splitlines())) <= 80, "every line fits a terminal of 80 columns"
-    document: dict[str, Any] = json.loads(command([*arguments, "--json"], tmp_path))
-    assert key in document
+    assert misfits(kind, json.loads(command([*arguments, "--json"], tmp_path))) == []
 
 
 def test_a_report_is_written_about_what_was_run(tmp_path: Path):

@@ -153,7 +153,9 @@ def test_a_run_killed_in_its_very_first_write_is_no_obstacle(tmp_path: Path):
     assert not list((tmp_path / "a").glob(".*"))
 
 
-def test_a_file_system_without_locks_is_told_from_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_system_without_locks_is_distinguished_from_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def refuse(file: int, how: int) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 

@@ -15,7 +15,7 @@ from pfels.errors import InputError
 from pfels.flower import settings
 from pfels.flower.loopback import APP
 from pfels.schemes import registry
-from pfels.schemes.registry import scheme_entry, scheme_names
+from pfels.schemes.registry import scheme_entry
 
 Flower = Callable[..., Any]
 
@@ -64,14 +64,20 @@ def test_the_app_lists_every_key_of_the_config():
         table = about.annotation
         inner = table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else None
         expected |= {name} if inner is None else {f"{name}.{key}" for key in inner}
-    expected.remove("own")  # stands for the table of a scheme's own settings, which has the scheme's name
-    for name in scheme_names():
-        own = scheme_entry(name).settings
-        expected |= {f"{name}.{key}" for key in own.model_fields} if own else set()
+    expected.remove("own")  # a scheme's own table has the scheme's name; `set` takes its settings
     assert set(listed) == expected
     preset, app = load_config("demo"), settings.config_of(listed)
     assert app.model_copy(update={"run": preset.run}) == preset
     assert settings.read(listed).secret_noise
+
+
+def test_set_takes_any_setting_and_refuses_what_is_wrong():
+    config = settings.config_of({"preset": "demo", "set": "compression.ratio=0.1 rounds=3"})
+    assert (config.compression.ratio, config.rounds) == (0.1, 3)
+    with pytest.raises(InputError, match=r"compression\.ration: unknown key"):
+        settings.config_of({"set": "compression.ration=0.1"})
+    with pytest.raises(InputError, match=r"reads table\.key=value"):
+        settings.config_of({"set": "rounds"})
 
 
 def _app_config() -> dict[str, Any]:

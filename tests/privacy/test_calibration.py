@@ -59,7 +59,7 @@ def test_a_little_less_noise_than_the_calibrated_would_overshoot():
         assert less.epsilon > 2.0
 
 
-def test_against_the_server_a_device_is_taken_to_be_in_every_round_unless_told_otherwise():
+def test_against_the_server_a_device_is_taken_to_be_in_every_round_unless_stated_otherwise():
     budget = {"adversary": Adversary.SERVER, "epsilon": 2.0, "delta": 1e-3, "rounds": 300} | PAPER
     sure = calibrate(**budget, sampling=Sampling.POISSON)
     told = calibrate(**budget, sampling=Sampling.POISSON, participations=12)

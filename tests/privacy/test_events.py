@@ -11,7 +11,7 @@ from pfels.errors import InputError
 from pfels.privacy import claim as privacy_claim
 from pfels.privacy import events
 from pfels.privacy.accountant import exact_per_round
-from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, RoundEvent, Sampling
+from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, RoundEvent, Sampling, rounded_up
 from pfels.privacy.figures import claimed_figure, exact_figure
 
 PAPER = {"delta": 1e-3, "devices": 1000, "cohort": 32}
@@ -163,7 +163,7 @@ def test_every_adversary_and_relation_explains_itself():
 @pytest.mark.parametrize(
     ("epsilon", "shown"),
     [
-        (5.5871, "5.587"),
+        (5.5871, "5.588"),
         (0.0097, "0.0097"),
         (99.9, "99.9"),
         (17583.4, "more than 100 (at most 17,583)"),
@@ -196,3 +196,10 @@ def test_figures_name_whom_they_are_about():
     assert [figure["valid"] for figure in exact] == [
         sampling is Sampling.POISSON and not dependent for sampling in Sampling for dependent in (False, True)
     ]
+
+
+@given(st.floats(1e-6, 1e6), st.integers(1, 6))
+def test_an_upper_bound_is_rounded_up_and_by_no_more_than_its_last_digit(value: float, digits: int):
+    shown = rounded_up(value, digits=digits)
+    assert value <= shown <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
+    assert float(f"{shown:.{digits}g}") == shown

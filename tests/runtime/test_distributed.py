@@ -106,7 +106,7 @@ def test_the_leading_rank_loses_no_round_if_another_one_dies(tmp_path):
 
 def test_a_sweep_under_torchrun_is_refused(tmp_path):
     refused = torchrun("-m", "pfels", "sweep", "demo", "-g", "rounds=1,2", cwd=tmp_path)
-    assert "error: torchrun: shares one run out" in refused.stderr
+    assert "error: torchrun: is for one run" in refused.stderr
     assert not (tmp_path / "runs").exists()
 
 

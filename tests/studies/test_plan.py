@@ -47,7 +47,7 @@ def test_a_plan_has_the_promised_fields():
 
 
 @pytest.mark.parametrize("sampling", ["without-replacement", "poisson"])
-def test_a_plan_foretells_what_the_run_ends_with(scheme: str, sampling: str):
+def test_a_plan_has_the_figures_that_the_run_ends_with(scheme: str, sampling: str):
     config = small(scheme=scheme, cohort__sampling=sampling)
     planned, ran = plan(config)["schemes"][scheme], loop.run(config)
     assert planned["subcarriers"] == ran.summary["subcarriers"]
@@ -158,7 +158,7 @@ def test_a_user_s_own_data_are_read_for_their_shape(tmp_path: Any):
     x, y = np.zeros((6, 5), np.float32), np.arange(6) % 3
     np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     config: Config = small(data__name="file", data__path=str(tmp_path / "own.npz"), data__devices=8)
-    assert link.dimension(config) == 5 * 8 + 8 + 8 * 3 + 3
+    assert link.model_dimension(config) == 5 * 8 + 8 + 8 * 3 + 3
 
 
 def test_a_plan_does_not_depend_on_which_schemes_are_asked_for():

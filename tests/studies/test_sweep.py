@@ -54,7 +54,7 @@ def test_a_wrong_point_is_found_before_any_point_runs(tmp_path: Path):
     assert not os.listdir(tmp_path)
 
 
-def test_what_is_wrong_with_a_point_is_told_as_it_is_without_workers(tmp_path: Path):
+def test_an_error_in_a_point_is_the_same_with_and_without_workers(tmp_path: Path):
     points = grid("demo", {"seed": [0, 1]}, out=tmp_path, overrides=SMALL)
     with (
         RunDirectory(points[1].path, points[1].config).opened(resume=False, environment={}),

@@ -1,15 +1,12 @@
 """`pfels compare`: schemes side by side."""
 
-from typing import Annotated
-
-import typer
-
 from pfels.cli.options import (
     Against,
     Jobs,
     Json,
     Out,
     Preset,
+    Schemes,
     Seeds,
     Set,
     TotalEpsilon,
@@ -37,9 +34,7 @@ from pfels.schemes.registry import scheme_names
 
 def command(
     preset: Preset = "demo",
-    schemes: Annotated[
-        str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")
-    ] = None,
+    schemes: Schemes = None,
     seeds: Seeds = "0,1,2",
     jobs: Jobs = 1,
     total_epsilon: TotalEpsilon = None,

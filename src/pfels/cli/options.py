@@ -23,6 +23,7 @@ Set = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the run directories go.")]
 Seeds = Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")]
+Schemes = Annotated[str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs in parallel. The results do not depend on it.")]
 TotalEpsilon = Annotated[
     float | None,

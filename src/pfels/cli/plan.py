@@ -1,15 +1,31 @@
 """`pfels plan`: the link budget."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from pfels.cli.options import Against, Json, Preset, Set, TotalEpsilon, budget_of, overrides, split_list, stem
+from pfels.cli.options import Against, Json, Preset, Schemes, Set, TotalEpsilon, budget_of, overrides, split_list, stem
 from pfels.documents.privacy import ExplainedFigure
 from pfels.documents.studies import Plan, SchemePlan, Theory
+from pfels.privacy.events import rounded_up
 from pfels.report.terminal import PROVEN, budget_notes, marked, number, print_json, print_table
 from pfels.report.text import claimed_epsilon, epsilon, seconds
+
+Smoothness = Annotated[
+    float | None, typer.Option(help="L of the convergence bound; by default the maximum that it covers.")
+]
+GradientVariance = Annotated[
+    float | None, typer.Option(help="ζ², the variance of a stochastic gradient; C₁² by default.")
+]
+GammaSquared = Annotated[float | None, typer.Option(help="γ² ≥ 1, by which devices' gradients differ; 1 by default.")]
+KappaSquared = Annotated[
+    float | None, typer.Option(help="κ² ≥ 0, by which they differ; by default 0 if IID, else C₁².")
+]
+InitialGap = Annotated[
+    float | None, typer.Option(help="f(θ⁰) − f_inf, the loss at the start; log(classes) by default.")
+]
 
 
 def command(
@@ -17,24 +33,12 @@ def command(
     settings: Set = None,
     total_epsilon: TotalEpsilon = None,
     adversary: Against = None,
-    schemes: Annotated[
-        str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")
-    ] = None,
-    smoothness: Annotated[
-        float | None, typer.Option(help="L of the convergence bound; by default the maximum that it covers.")
-    ] = None,
-    gradient_variance: Annotated[
-        float | None, typer.Option(help="ζ², the variance of a stochastic gradient; C₁² by default.")
-    ] = None,
-    gamma_squared: Annotated[
-        float | None, typer.Option(help="γ² ≥ 1, by which devices' gradients differ; 1 by default.")
-    ] = None,
-    kappa_squared: Annotated[
-        float | None, typer.Option(help="κ² ≥ 0, by which they differ; by default 0 if IID, else C₁².")
-    ] = None,
-    initial_gap: Annotated[
-        float | None, typer.Option(help="f(θ⁰) − f_inf, the loss at the start; log(classes) by default.")
-    ] = None,
+    schemes: Schemes = None,
+    smoothness: Smoothness = None,
+    gradient_variance: GradientVariance = None,
+    gamma_squared: GammaSquared = None,
+    kappa_squared: KappaSquared = None,
+    initial_gap: InitialGap = None,
     json: Json = False,
 ) -> None:
     """Show the link budget before any training: levels, noise, privacy, energy, spectrum, the best k.
@@ -69,16 +73,19 @@ def command(
     planned = plan(preset, schemes=names, overrides=changed, losses=losses, budget=budget)
     if json:
         print_json(planned)
-        return
+    else:
+        _show(planned, stem(preset), budget_notes(budget, planned["schemes"]))
+
+
+def _show(planned: Plan, name: str, notes: Sequence[str]) -> None:
     title = (
-        f"{stem(preset)}: d = {planned['dimension']:,}, k = {planned['kept']:,}, {planned['rounds']} rounds, "
+        f"{name}: d = {planned['dimension']:,}, k = {planned['kept']:,}, {planned['rounds']} rounds, "
         f"{planned['cohort']} of {planned['devices']} devices per round, seed {planned['seed']}"
     )
-    columns = {marked(name, row): _column(row) for name, row in planned["schemes"].items()}
+    columns = {marked(scheme, row): _column(row) for scheme, row in planned["schemes"].items()}
     labels = list(next(iter(columns.values())))
     rows = [(label, *[column[label] for column in columns.values()]) for label in labels]
-    notes = [*budget_notes(budget, planned["schemes"]), *_notes(planned), *_theory(planned["theory"])]
-    print_table(("", *columns), rows, title=title, notes=notes)
+    print_table(("", *columns), rows, title=title, notes=[*notes, *_notes(planned), *_theory(planned["theory"])])
 
 
 def _column(row: SchemePlan) -> dict[str, str]:
@@ -108,7 +115,7 @@ def _column(row: SchemePlan) -> dict[str, str]:
 def _epsilon(figure: ExplainedFigure | None) -> str:
     if figure is None or figure["epsilon"] is None:
         return "none"
-    return f"{figure['epsilon']:.3g}{'' if figure['valid'] else '*'}"
+    return f"{rounded_up(figure['epsilon'], digits=3):.3g}{'' if figure['valid'] else '*'}"
 
 
 def _notes(planned: Plan) -> list[str]:

@@ -1,5 +1,7 @@
 """`pfels privacy`: every privacy figure, by adversary."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,31 +24,50 @@ ASSUMED = (
 )
 
 
+Devices = Annotated[int | None, typer.Option(help="N, all devices; 1000 if left out.")]
+CohortSize = Annotated[int | None, typer.Option(help="r, devices per round; 32 if left out.")]
+Delta = Annotated[float | None, typer.Option(help="δ of every figure; 1/N if left out.")]
+Rounds = Annotated[int | None, typer.Option(help="T, the rounds of the whole training; 300 if left out.")]
+SamplingKind = Annotated[Sampling | None, typer.Option(help="How a cohort is drawn; without-replacement if left out.")]
+NoiseMultiplier = Annotated[float | None, typer.Option(help="z = σ₀/(βs): the noise over a device's norm bound.")]
+ClaimedEpsilon = Annotated[float | None, typer.Option(help="The ε that the paper would claim for a round.")]
+Participations = Annotated[int | None, typer.Option(help="Maximum rounds per device; all, if left out.")]
+TargetEpsilon = Annotated[
+    float | None, typer.Option(help="A budget for the whole training: gives the noise multiplier that meets it.")
+]
+Against = Annotated[
+    Adversary | None, typer.Option(help="Against whom --target-epsilon must hold; the server by default.")
+]
+MaybePreset = Annotated[
+    str | None, typer.Argument(metavar="[PRESET]", help=f"A preset ({', '.join(presets())}) or a TOML file.")
+]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A training described by numbers alone."""
+
+    devices: int
+    cohort: int
+    rounds: int
+    delta: float
+    sampling: Sampling
+    participations: int | None
+
+
 def command(
-    preset: Annotated[
-        str | None, typer.Argument(metavar="[PRESET]", help=f"A preset ({', '.join(presets())}) or a TOML file.")
-    ] = None,
+    preset: MaybePreset = None,
     settings: Set = None,
-    devices: Annotated[int | None, typer.Option(help="N, all devices; 1000 if left out.")] = None,
-    cohort: Annotated[int | None, typer.Option(help="r, devices per round; 32 if left out.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ of every figure; 1/N if left out.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="T, the rounds of the whole training; 300 if left out.")] = None,
-    sampling: Annotated[
-        Sampling | None, typer.Option(help="How a cohort is drawn; without-replacement if left out.")
-    ] = None,
-    noise_multiplier: Annotated[
-        float | None, typer.Option(help="z = σ₀/(βs): the noise over the norm bound of one device's part.")
-    ] = None,
-    claimed_epsilon: Annotated[float | None, typer.Option(help="The ε that the paper would claim for a round.")] = None,
-    participations: Annotated[
-        int | None, typer.Option(help="Rounds that a device takes part in at most; all, if left out.")
-    ] = None,
-    target_epsilon: Annotated[
-        float | None, typer.Option(help="A budget for the whole training: gives the noise multiplier that meets it.")
-    ] = None,
-    adversary: Annotated[
-        Adversary | None, typer.Option(help="Against whom --target-epsilon must hold; the server by default.")
-    ] = None,
+    devices: Devices = None,
+    cohort: CohortSize = None,
+    delta: Delta = None,
+    rounds: Rounds = None,
+    sampling: SamplingKind = None,
+    noise_multiplier: NoiseMultiplier = None,
+    claimed_epsilon: ClaimedEpsilon = None,
+    participations: Participations = None,
+    target_epsilon: TargetEpsilon = None,
+    adversary: Against = None,
     json: Json = False,
 ) -> None:
     """Show what a training costs in privacy, and against whom: a figure never stands without its adversary and δ.
@@ -66,52 +87,70 @@ def command(
     """
     if adversary is not None and target_epsilon is None:
         raise InputError("--adversary: says against whom --target-epsilon must hold; give both")
-    adversary = adversary or Adversary.SERVER
+    against = adversary or Adversary.SERVER
     if preset is not None:
         given = {"--devices": devices, "--cohort": cohort, "--delta": delta, "--rounds": rounds,
                  "--sampling": sampling, "--noise-multiplier": noise_multiplier,
                  "--claimed-epsilon": claimed_epsilon}  # fmt: skip
-        named = [name for name, value in given.items() if value is not None]
-        if named:
-            raise InputError(f"{named[0]}: the preset says that; change a preset with -s, or leave it out")
-        if participations is not None and target_epsilon is None:
-            raise InputError("--participations: a preset's cohorts are drawn and counted; leave it out")
-        _of_preset(preset, settings, target_epsilon, adversary, participations, json=json)
+        _refuse_beside_a_preset(given)
+        _of_preset(preset, settings, target_epsilon, against, participations, json=json)
         return
     if settings:
         raise InputError("-s: changes a preset; name one, such as pfels privacy demo -s rounds=100")
     if sum(value is not None for value in (noise_multiplier, claimed_epsilon, target_epsilon)) != 1:
         raise InputError("give a preset, or one of --noise-multiplier, --claimed-epsilon and --target-epsilon")
-    defaults = Config()
-    devices = defaults.data.devices if devices is None else devices
-    cohort = defaults.cohort.size if cohort is None else cohort
-    rounds = defaults.rounds if rounds is None else rounds
-    delta = 1 / max(devices, 2) if delta is None else delta
-    sampling = Sampling.WITHOUT_REPLACEMENT if sampling is None else sampling
+    numbers = _numbers(devices, cohort, rounds, delta, sampling, participations)
     if target_epsilon is not None:
-        if participations is not None and adversary is Adversary.OUTSIDER:
-            raise InputError("--participations: counts against the server, which knows who takes part; leave it out")
-        from pfels.privacy.calibration import RequiredNoise, calibrate
+        _required_by_numbers(numbers, target_epsilon, against, json=json)
+    else:
+        _of_numbers(numbers, noise_multiplier, claimed_epsilon, json=json)
 
-        found = calibrate(
-            adversary=adversary, epsilon=target_epsilon, delta=delta, rounds=rounds, devices=devices, cohort=cohort,
-            sampling=sampling, participations=participations,
-        )  # fmt: skip
-        _show_required(
-            target_epsilon, RequiredNoise(found.noise_multiplier, None, found.loss), rounds=rounds, json=json
-        )
-        return
 
+def _refuse_beside_a_preset(given: Mapping[str, object]) -> None:
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        raise InputError(f"{named[0]}: the preset says that; change a preset with -s, or leave it out")
+
+
+def _numbers(
+    devices: int | None,
+    cohort: int | None,
+    rounds: int | None,
+    delta: float | None,
+    sampling: Sampling | None,
+    participations: int | None,
+) -> Numbers:
+    defaults = Config()
+    everyone = defaults.data.devices if devices is None else devices
+    return Numbers(
+        devices=everyone,
+        cohort=defaults.cohort.size if cohort is None else cohort,
+        rounds=defaults.rounds if rounds is None else rounds,
+        delta=1 / max(everyone, 2) if delta is None else delta,
+        sampling=Sampling.WITHOUT_REPLACEMENT if sampling is None else sampling,
+        participations=participations,
+    )
+
+
+def _required_by_numbers(numbers: Numbers, target: float, adversary: Adversary, *, json: bool) -> None:
+    if numbers.participations is not None and adversary is Adversary.OUTSIDER:
+        raise InputError("--participations: counts against the server, which knows who takes part; leave it out")
+    from pfels.privacy.calibration import RequiredNoise, calibrate
+
+    found = calibrate(adversary=adversary, epsilon=target, **vars(numbers))
+    need = RequiredNoise(found.noise_multiplier, None, found.loss)
+    _show_required(target, need, rounds=numbers.rounds, json=json)
+
+
+def _of_numbers(numbers: Numbers, noise_multiplier: float | None, claim: float | None, *, json: bool) -> None:
     from pfels.privacy.figures import figures
 
-    report = figures(
-        devices=devices, cohort=cohort, delta=delta, rounds=rounds, noise_multiplier=noise_multiplier,
-        claimed_epsilon=claimed_epsilon, sampling=sampling, participations=participations,
-    )  # fmt: skip
+    found = figures(noise_multiplier=noise_multiplier, claimed_epsilon=claim, **vars(numbers))
     title = (
-        f"{rounds} rounds, {cohort} of {devices} devices per round, noise multiplier {report['noise_multiplier']:.4g}"
+        f"{numbers.rounds} rounds, {numbers.cohort} of {numbers.devices} devices per round, "
+        f"noise multiplier {found['noise_multiplier']:.4g}"
     )
-    _show(report, title, ASSUMED, json=json)
+    _show(found, title, ASSUMED, json=json)
 
 
 def _of_preset(
@@ -124,6 +163,8 @@ def _of_preset(
     json: bool,
 ) -> None:
     config = load_config(preset, overrides(settings))
+    if participations is not None and target is None:
+        raise InputError("--participations: a preset's cohorts are drawn and counted; leave it out")
     if target is not None:
         from pfels.privacy.calibration import Budget
         from pfels.studies.budget import required_noise

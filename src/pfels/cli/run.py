@@ -9,18 +9,21 @@ import typer
 from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
 from pfels.cli.progress import progress
 from pfels.config.load import load_config
-from pfels.documents.run import RoundRecord
+from pfels.documents.run import RoundRecord, Summary
 from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
+
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the unfinished run in the directory.")]
+Tensorboard = Annotated[
+    bool, typer.Option("--tensorboard", help="Also write scalars for TensorBoard into the run directory.")
+]
 
 
 def command(
     preset: Preset = "demo",
     settings: Set = None,
     out: Out = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the unfinished run in the directory.")] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write scalars for TensorBoard into the run directory.")
-    ] = False,
+    resume: Resume = False,
+    tensorboard: Tensorboard = False,
     json: Json = False,
 ) -> None:
     """Run one experiment, with live progress.
@@ -63,8 +66,10 @@ def command(
     if json:
         print_json(result.summary)
     else:
-        title = f"{config.scheme} on {config.data.name}, {config.rounds} rounds, seed {config.seed}"
-        print_table(
-            ("", "value"), run_rows(result.summary), title=title, notes=privacy_lines(result.summary["privacy"])
-        )
+        _show(result.summary, config.data.name)
     say(f"run directory: {path}")
+
+
+def _show(summary: Summary, data: str) -> None:
+    title = f"{summary['scheme']} on {data}, {summary['rounds']} rounds, seed {summary['seed']}"
+    print_table(("", "value"), run_rows(summary), title=title, notes=privacy_lines(summary["privacy"]))

@@ -1,11 +1,13 @@
 """`pfels sweep`: a grid."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, stem
 from pfels.cli.progress import watch
+from pfels.documents.studies import GridShare, Sweep
 from pfels.errors import InputError
 from pfels.report.terminal import print_json, print_table, say, scientific, spread
 
@@ -47,21 +49,27 @@ def command(
     found = sweep(
         preset, table, seeds=seed_list(seeds), overrides=changed, part=shard, jobs=jobs, out=folder, watch=watch
     )
-    part = found.get("shard")
-    runs = "" if part is None else f"{part['runs']} of {part['of_runs']} runs"
     if json:
         print_json(found)
     else:
-        rows = [
-            (
-                *[str(value) for value in point["settings"].values()],
-                spread(point["accuracy"], ".4f"),
-                scientific(point["energy"]),
-            )
-            for point in found["points"]
-        ]
-        title = f"{stem(preset)}: {len(rows)} points" + ("" if part is None else f" (part {shard}: {runs})")
-        print_table((*table, "accuracy", "energy"), rows, title=title)
-    if part is not None:
-        say(f"part {shard} alone: {runs}; the same sweep without --shard reads all that are done and runs the rest")
+        _show(found, stem(preset), list(table), shard)
+    if "shard" in found:
+        say(f"part {shard} alone: {_runs(found['shard'])}; the same sweep without --shard reads all and runs the rest")
     say(f"run directories: {folder}")
+
+
+def _show(found: Sweep, name: str, axes: Sequence[str], shard: str | None) -> None:
+    rows = [
+        (
+            *[str(value) for value in point["settings"].values()],
+            spread(point["accuracy"], ".4f"),
+            scientific(point["energy"]),
+        )
+        for point in found["points"]
+    ]
+    part = f" (part {shard}: {_runs(found['shard'])})" if "shard" in found else ""
+    print_table((*axes, "accuracy", "energy"), rows, title=f"{name}: {len(rows)} point{'s' * (len(rows) != 1)}{part}")
+
+
+def _runs(share: GridShare) -> str:
+    return f"{share['runs']} of {share['of_runs']} runs"

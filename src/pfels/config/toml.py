@@ -1,4 +1,4 @@
-"""config.toml"""
+"""A config as TOML."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

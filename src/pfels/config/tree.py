@@ -89,7 +89,7 @@ class Cohort(_Table):
 class Channel(_Table):
     """The uplink: fading law, receiver noise, power budgets as signal-to-noise ratios, and the spectrum.
 
-    With pfels-plus, a device whose gain is less than `silent_below` does not send, which saves energy.
+    With schemes that use it, a device whose gain is below `silent_below` does not send, which saves energy.
     """
 
     gain_mean: Positive = 0.02
@@ -105,7 +105,7 @@ class Channel(_Table):
 
 
 class Compression(_Table):
-    """The share p = k/d of coordinates sent; for pfels-plus, how they are chosen and whether the rest is kept."""
+    """The share p = k/d of coordinates sent, how they are chosen, and whether a device keeps the rest for later."""
 
     ratio: float = Field(default=0.3, gt=0, le=1)
     kind: Literal["rand-k", "public-top-k"] = "rand-k"
@@ -113,7 +113,7 @@ class Compression(_Table):
 
 
 class Privacy(_Table):
-    """The paper's per-round claim, and pfels-plus' budget for the whole training; delta defaults to 1/N for both."""
+    """The paper's claim per round, and a budget for the whole training; delta defaults to 1/N for both."""
 
     epsilon: Positive = 1.5
     delta: float | None = Field(default=None, ge=1e-300, lt=1)

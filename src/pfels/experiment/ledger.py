@@ -111,16 +111,16 @@ class Ledger:
         }
 
     def privacy(self, setting: Setting) -> RunPrivacy:
-        """Every privacy figure of a run that ends here; those of a single round are of the round with least noise."""
-        least = min(self.noise_multipliers, default=0.0)
-        claimed, exact = _round_figures(least, self.claimed_epsilon, setting, cohort_dependent=self.cohort_dependent)
+        """Every privacy figure of a run that ends here; figures of one round are of the round with the least noise."""
+        minimum = min(self.noise_multipliers, default=0.0)
+        claimed, exact = _round_figures(minimum, self.claimed_epsilon, setting, cohort_dependent=self.cohort_dependent)
         worst, distribution = self.server.worst(delta=setting.delta), self.server.distribution(delta=setting.delta)
         outsider = outsider_loss(
             self.noise_multipliers, devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling,
             delta=setting.delta, cohort_dependent=self.cohort_dependent,
         )  # fmt: skip
         return {
-            "noise_multiplier_min": least,
+            "noise_multiplier_min": minimum,
             "claimed_epsilon": claimed and claimed["epsilon"],
             "claimed_valid": claimed and claimed["valid"],
             "claimed": claimed,

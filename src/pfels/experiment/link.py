@@ -44,7 +44,7 @@ def example(config: Config) -> Example:
     return Example(entry.shape, entry.classes)
 
 
-def dimension(config: Config) -> int:
+def model_dimension(config: Config) -> int:
     """The number d of parameters of this config's network."""
     shape, classes = example(config)
     network = architectures.layers(config.model.name, shape=shape, classes=classes, hidden=config.model.hidden)
@@ -77,9 +77,5 @@ def setting_of(config: Config, *, dimension: int) -> Setting:
 
 def link_of(config: Config, *, dimension: int | None = None) -> Link:
     """The link of a config: its scheme and its draws, without training. d is worked out where it is not given."""
-    d = _dimension(config) if dimension is None else dimension
-    setting = setting_of(config, dimension=d)
+    setting = setting_of(config, dimension=model_dimension(config) if dimension is None else dimension)
     return Link(load_scheme(config.scheme, setting), Draws(setting, config.seed))
-
-
-_dimension = dimension

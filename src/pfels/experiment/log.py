@@ -13,7 +13,7 @@ BLOCK = 2**20
 
 @dataclass(frozen=True)
 class LogMark:
-    """How far a log belongs to a state: so many bytes, with this running hash."""
+    """How much of a log belongs to a state: its first `size` bytes, with their running hash."""
 
     size: int = 0
     sha256: "hashlib._Hash" = field(default_factory=hashlib.sha256)
@@ -32,7 +32,7 @@ def append(path: Path, record: RoundRecord, mark: LogMark) -> LogMark:
 
 
 def marked(path: Path, size: int) -> LogMark:
-    """The mark behind so many bytes of the log, or behind all of it where it has fewer."""
+    """The mark after the first `size` bytes of the log, or after all of it where it has fewer."""
     sha256, left = hashlib.sha256(), size
     with open(path, "rb") as log:
         while left > 0 and (block := log.read(min(left, BLOCK))):

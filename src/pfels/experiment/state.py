@@ -1,4 +1,4 @@
-"""Where a run stands after so many rounds, and how that is kept in a checkpoint."""
+"""The state of a run between two rounds, and how a checkpoint keeps it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

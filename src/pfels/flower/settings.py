@@ -1,4 +1,4 @@
-"""Flower's run config as a `pfels` config: the same keys, the same validation, and four keys of the app's own.
+"""Flower's run config as a `pfels` config: the same keys, the same validation, and five keys of the app's own.
 
 Flower lets a run set only keys that its app lists, so the app lists all of them; an empty string means: as in the
 preset. A SuperNode may fix keys in its node config; it then refuses any other value.
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pfels.config.load import load_config
+from pfels.config.load import load_config, parse_override
 from pfels.config.scheme_settings import uses
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError
 
-OWN_KEYS = ("preset", "out", "noise", "reply_timeout_s")
+OWN_KEYS = ("preset", "set", "out", "noise", "reply_timeout_s")
 MIN_SECRET_SEED = 2**48
 NODE_KEYS = ("partition-id", "num-partitions", "local-data")
 LOCAL_KEYS = NEUTRAL_KEYS | {"data.path", "run.device", "run.engine", "run.eval_every"}  # may differ between machines
@@ -61,8 +61,9 @@ def _check_seed(config: Config) -> None:
 def config_of(run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None) -> Config:
     """The config of a run, with the keys that a node fixes."""
     asked = {key: value for key, value in run_config.items() if key not in OWN_KEYS and value != ""}
+    more = dict(map(parse_override, str(run_config.get("set", "")).split()))  # such as the scheme's own settings
     fixed = {key: value for key, value in (node_config or {}).items() if key not in NODE_KEYS}
-    return load_config(str(run_config.get("preset", "demo")), asked | fixed)
+    return load_config(str(run_config.get("preset", "demo")), asked | more | fixed)
 
 
 def shared(config: Config) -> dict[str, Any]:

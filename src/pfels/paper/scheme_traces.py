@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from pfels.arrays import Reals
 from pfels.config.load import load_config
 from pfels.config.tree import Config

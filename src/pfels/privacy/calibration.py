@@ -82,7 +82,7 @@ def calibrate(
     checks.require_cohort(devices=devices, cohort=cohort)
     checks.require_count("rounds", rounds)
     times = rounds if participations is None else participations
-    checks.require_count("participations", times, most=rounds)
+    checks.require_count("participations", times, maximum=rounds)
 
     def against_server(z: float) -> PrivacyLoss:
         return server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=delta)

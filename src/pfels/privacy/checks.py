@@ -1,4 +1,4 @@
-"""privacy.checks"""
+"""Ranges of ε, δ, noise multipliers and counts; errors of one line."""
 
 import math
 
@@ -28,14 +28,14 @@ def require_delta(delta: float) -> None:
         raise InputError(f"delta = {delta:g}: must be in (0, 1), and no less than {SMALLEST_DELTA:g}")
 
 
-def require_count(name: str, value: int, *, least: int = 1, most: int | None = None) -> None:
+def require_count(name: str, value: int, *, minimum: int = 1, maximum: int | None = None) -> None:
     """Nothing, or an InputError unless the number is whole and within its range."""
-    if value != int(value) or value < least or (most is not None and value > most):
-        span = f"of at least {least}" if most is None else f"from {least} to {most}"
+    if value != int(value) or value < minimum or (maximum is not None and value > maximum):
+        span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise InputError(f"{name} = {value}: must be a whole number {span}")
 
 
 def require_cohort(*, devices: int, cohort: int) -> None:
     """Nothing, or an InputError unless 1 ≤ r ≤ N."""
     require_count("devices", devices)
-    require_count("cohort", cohort, most=devices)
+    require_count("cohort", cohort, maximum=devices)

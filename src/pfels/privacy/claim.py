@@ -1,4 +1,4 @@
-"""privacy.claim"""
+"""The paper's claim per round: C₂, ε and noise multiplier, and where its proof holds (Theorem 3)."""
 
 import math
 

@@ -1,6 +1,8 @@
 """What a round released, who may look at it, and what the paper claims for it."""
 
+import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from enum import StrEnum
 from typing import TypeVar
 
@@ -82,6 +84,18 @@ class RoundEvent:
             raise InputError(f"participants: {len(who)} took part, must be at most the cohort of {self.cohort_size}")
 
 
+def rounded_up(value: float, *, digits: int) -> float:
+    """The smallest number of `digits` significant digits that is not below an upper bound.
+
+    >>> rounded_up(5.4411, digits=3)
+    5.45
+    """
+    if value <= 0 or not math.isfinite(value):
+        return value
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return float(context.create_decimal(repr(value)))
+
+
 @dataclass(frozen=True)
 class PrivacyLoss:
     """An (ε, δ) with all that it means nothing without; ε is an upper bound, or None and the reason why not."""
@@ -105,7 +119,7 @@ class PrivacyLoss:
         if self.epsilon is None:
             return "none"
         if not self.exceeds_100:
-            return f"{self.epsilon:.4g}"
+            return f"{rounded_up(self.epsilon, digits=4):.4g}"
         # For fixed-size cohorts the bound may be well above the loss, so that nothing is known to pass 100.
         known = "no bound below 100" if self.neighbours is Neighbours.REPLACE_ONE else "more than 100"
         return f"{known} (at most {self.epsilon:,.0f})"
@@ -135,7 +149,7 @@ Level = TypeVar("Level", float, Reals)
 def noise_multiplier_at(*, beta: Level, bound: float, noise_std: float) -> Level:
     """z = σ₀/(βs) of updates of norm at most s = `bound` that arrive at level β, for one β or an array; 0 where β is
     infinite."""
-    if not np.all(beta > 0):
+    if not (beta if isinstance(beta, float) else beta.min(initial=np.inf)) > 0:
         raise InputError(f"beta = {beta}: must be above 0")
     return noise_std / (beta * bound)
 

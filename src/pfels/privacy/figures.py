@@ -108,7 +108,7 @@ def exact_figure(
 
 def _server(z: float, *, delta: float, rounds: int, participations: int | None, expected: float) -> AssumedServerFigure:
     times = rounds if participations is None else participations
-    checks.require_count("participations", times, least=0, most=rounds)
+    checks.require_count("participations", times, minimum=0, maximum=rounds)
     worst = server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=delta)
     typical = max(1, round(expected))
     usual = server_loss(mu_squared=mu_squared(z, times=typical), participations=typical, delta=delta)

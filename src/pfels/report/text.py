@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 from pfels.documents.privacy import Figure, RunPrivacy
 from pfels.documents.studies import AggregateRow
@@ -47,11 +48,11 @@ def accuracy(row: AggregateRow) -> str:
 
 
 def epsilon(loss: Figure) -> str:
-    """ε in a narrow column."""
+    """ε in a narrow column; an upper bound is rounded up."""
     value = loss["epsilon"]
     if value is None:
         return "none"
-    return "> 100" if value > 100 else f"{value:.2f}"
+    return "> 100" if value > 100 else f"{math.ceil(Decimal(repr(value)) * 100) / 100:.2f}"
 
 
 def outsider_epsilon(privacy: RunPrivacy) -> str:

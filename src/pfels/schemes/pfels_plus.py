@@ -15,6 +15,7 @@ from pfels.arrays import DeviceIds
 from pfels.privacy.accountant import outsider_loss, server_loss
 from pfels.privacy.calibration import RequiredNoise, calibrate, participation_cap
 from pfels.privacy.events import Adversary, Sampling, beta_at, noise_multiplier_at
+from pfels.privacy.gaussian import mu_squared
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
 from pfels.schemes.participation import ParticipationCount
@@ -123,7 +124,7 @@ class PfelsPlus:
     def required_noise(self) -> RequiredNoise:
         """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""
         s, z, times = self.setting, self.level.noise_multiplier, self.level.cap or self.setting.rounds
-        loss = server_loss(mu_squared=times / z**2, participations=times, delta=s.delta)
+        loss = server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=s.delta)
         if s.budget.adversary is Adversary.OUTSIDER:
             loss = outsider_loss(
                 {z: s.rounds}, devices=s.devices, cohort=s.cohort_size, sampling=s.sampling, delta=s.delta

@@ -14,7 +14,7 @@ from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
 from pfels.documents.studies import BoundAtK, BoundTerms, Levels, Plan, SchemePlan, Theory
 from pfels.experiment.forecast import Forecast, forecast
-from pfels.experiment.link import dimension, example, link_of
+from pfels.experiment.link import example, link_of, model_dimension
 from pfels.privacy.calibration import Budget
 from pfels.schemes.registry import scheme_names
 from pfels.schemes.setting import Setting
@@ -59,7 +59,7 @@ def plan(
     config = configs["pfels"]
     if budget is not None:
         configs = {name: with_budget(each, budget) for name, each in configs.items()}
-    d = dimension(config)
+    d = model_dimension(config)
     links = {name: link_of(each, dimension=d) for name, each in configs.items()}
     asked = {name: links[name] for name in dict.fromkeys((*names, "wfl-p"))}
     forecasts = forecast(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)

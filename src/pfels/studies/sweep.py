@@ -159,9 +159,9 @@ def run_points(points: Sequence[Point], *, jobs: int, report: Report = lambda in
 
 
 def _look_for_faults(configs: Sequence[Config]) -> None:
-    """Build what each data set and network needs once, and let every scheme settle its first round."""
+    """Build each data set and network once, and let every scheme plan its first round."""
     if launched():
-        raise InputError("torchrun: shares one run out, with `pfels run`; several runs go side by side with --jobs")
+        raise InputError("torchrun: is for one run, with `pfels run`; --jobs runs several in parallel")
     dimensions: dict[Any, int] = {}
     for config in {c.digest(leaving_out={*NEUTRAL_KEYS, "seed"}): c for c in configs}.values():
         kind = (config.data, config.model)

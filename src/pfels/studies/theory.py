@@ -38,8 +38,8 @@ class LossAssumptions:
     initial_gap: float
 
     def __post_init__(self) -> None:
-        least = {"smoothness": 0.0, "gradient_variance": 0.0, "gamma_squared": 1.0, "kappa_squared": 0.0}
-        for name, low in {**least, "initial_gap": 0.0}.items():
+        minimum = {"smoothness": 0.0, "gradient_variance": 0.0, "gamma_squared": 1.0, "kappa_squared": 0.0}
+        for name, low in {**minimum, "initial_gap": 0.0}.items():
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= low) or (name == "smoothness" and value == 0):
                 span = "above 0" if name == "smoothness" else f"of at least {low:g}"
@@ -131,7 +131,7 @@ def _condition(*, gamma2: float, lost: float) -> float:
 
 
 def best_kept(bound: Callable[..., Bound], losses: LossAssumptions, course: TrainingCourse) -> int:
-    """The k from 1 to d that minimises `bound`, with β settled anew for each k.
+    """The k from 1 to d that minimises `bound`, with β determined anew for each k.
 
     The compression error falls linearly in k, and the privacy error k·max(k/a, 1/b²) of a round is convex in it, so
     the first k from which a step up no longer helps is the best of all.

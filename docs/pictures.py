@@ -44,12 +44,12 @@ def curves(folder: Path) -> dict[str, list[list[dict]]]:
 
 
 def draw(runs: dict[str, list[list[dict]]], target: Path) -> None:
-    """Accuracy against rounds, subcarriers and energy: mean over seeds, with the range as a band."""
+    """Accuracy against rounds, channel uses and energy: mean over seeds, with the range as a band."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     figure, panels = plt.subplots(1, 3, figsize=(10, 3.1), sharey=True, layout="constrained")
     axes = [
         ("round", "rounds", False),
-        ("symbols", "symbols on the air", True),
+        ("symbols", "channel uses", True),
         ("energy", "transmit energy Σ‖x‖²", True),
     ]
     for panel, (key, label, logarithmic) in zip(panels, axes, strict=True):

@@ -48,7 +48,7 @@ def play(e: Experiment, t: int = 0) -> RoundResult:
     return play_round(e.scheme, e.draws, e.scheme.prepare(e.draws, t), theta, e.training, memory={})
 
 
-def test_a_run_has_the_promised_fields_and_a_record_a_round(scheme: str):
+def test_a_run_has_the_promised_fields_and_one_record_per_round(scheme: str):
     result = loop.run(small(scheme=scheme))
     assert result.summary.keys() >= SUMMARY
     assert [r["round"] for r in result.records] == list(range(6))

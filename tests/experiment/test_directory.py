@@ -164,7 +164,7 @@ def test_a_file_system_without_locks_is_distinguished_from_another_process(
         loop.run(small(), tmp_path / "a")
 
 
-def test_a_round_that_cannot_go_on_leaves_those_before_it(tmp_path: Path):
+def test_a_round_that_fails_leaves_those_before_it(tmp_path: Path):
     """As when another rank of the run has died."""
 
     def play_round(experiment, plan, theta, memory):

@@ -25,7 +25,7 @@ from pfels.flower.messages import Greeting, NodeShare, TrainRequest, numbers, pa
 from pfels.runtime.threads import one_thread_each
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.round import local_updates, transmissions
-from pfels.schemes.scheme import Remembers
+from pfels.schemes.scheme import remembers
 from pfels.training.updates import LocalUpdates
 
 Pairs = frozenset[tuple[str, Any]]
@@ -90,7 +90,7 @@ def _signals(experiment: Experiment, plan: RoundPlan, request: TrainRequest, con
         x, held_back = transmissions(scheme, draws, plan, part, A, memory=memory)
         rows.append(x.clone())
         kept |= held_back
-    if isinstance(scheme, Remembers):
+    if remembers(scheme):
         for device, part in _updates(experiment, request, request.waiting, plan.waiting):
             kept[device] = scheme.keep(plan, part, memory)[0].clone()
     for device, held in kept.items():

@@ -19,7 +19,7 @@ from pfels.runtime.files import printable, read_json, to_json, write_atomically
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.round import listen
-from pfels.schemes.scheme import AddsNoise, Scheme
+from pfels.schemes.scheme import Scheme, adds_noise
 from pfels.uplink.clipping import norms
 from pfels.uplink.power import energy
 
@@ -151,7 +151,7 @@ class ServerRound:
 
     def _replace_missing_noise(self) -> None:
         """If devices add the noise, add the share of those that were not heard: the figures count on all of it."""
-        if isinstance(self.scheme, AddsNoise):
+        if adds_noise(self.scheme):
             for place, device in enumerate(self.plan.sending.tolist()):
                 if place not in self.used:
                     self.y += self.scheme.noise(self.draws, self.plan, device)

@@ -26,7 +26,7 @@ from pfels.flower.round import RoundJournal, ServerRound
 from pfels.flower.settings import Settings
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import Memory, RoundPlan, RoundResult
-from pfels.schemes.scheme import Remembers
+from pfels.schemes.scheme import remembers
 
 
 class OverTheAir(Strategy):  # type: ignore[misc]
@@ -78,7 +78,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         current, nodes = self._in_progress()
         plan = current.plan
         sending = nodes.by_node(plan.sending)
-        waiting = nodes.by_node(plan.waiting) if isinstance(current.scheme, Remembers) else {}
+        waiting = nodes.by_node(plan.waiting) if remembers(current.scheme) else {}
         for node in sorted({*sending, *waiting}):
             devices, silent = (share[node].tolist() if node in share else [] for share in (sending, waiting))
             current.asked[node] = devices

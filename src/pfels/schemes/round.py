@@ -9,7 +9,7 @@ from pfels.runtime.distributed import Ranks
 from pfels.runtime.lazy_torch import Tensor, torch
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import Memory, RoundPlan, RoundResult
-from pfels.schemes.scheme import AddsNoise, Remembers, Scheme
+from pfels.schemes.scheme import Scheme, adds_noise, remembers
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.clipping import silence_non_finite
 from pfels.uplink.power import energy
@@ -48,7 +48,7 @@ def play(
         kept |= held_back
         if plan.air is not None:
             energies += energy(x).tolist()
-    if isinstance(scheme, Remembers):
+    if remembers(scheme):
         for part, _ in local_updates(training, draws, theta, t, plan.waiting, ranks=ranks):
             kept |= _rows(plan.waiting, part, scheme.keep(plan, part, memory))
     estimate = scheme.receive(plan, ranks.all_reduce(y), A)
@@ -91,12 +91,12 @@ def transmissions(
 ) -> tuple[Tensor, dict[int, Tensor]]:
     """On the senders: the signals, one row per device, and what each device keeps."""
     kept: dict[int, Tensor] = {}
-    if isinstance(scheme, Remembers):
+    if remembers(scheme):
         x, rows = scheme.send_and_keep(plan, part, A, memory)
         kept = _rows(plan.sending, part, rows)
     else:
         x = scheme.send(plan, part, A)
-    if isinstance(scheme, AddsNoise):
+    if adds_noise(scheme):
         for row, device in zip(x, plan.sending[part.places].tolist(), strict=True):
             row.add_(scheme.noise(draws, plan, device))
     return x, kept

@@ -1,6 +1,7 @@
 """What a scheme is: a frozen dataclass with these four steps, which `round.play` puts together."""
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -61,6 +62,21 @@ class CalibratesItself(Protocol):
 
     def required_noise(self) -> "RequiredNoise":
         """The noise that the budget requires, and the privacy loss of a training with it."""
+
+
+def adds_noise(scheme: Scheme) -> TypeGuard[AddsNoise]:
+    """Whether the scheme's devices add noise."""
+    return _implements(type(scheme), AddsNoise)
+
+
+def remembers(scheme: Scheme) -> TypeGuard[Remembers]:
+    """Whether the scheme's devices remember something."""
+    return _implements(type(scheme), Remembers)
+
+
+@cache
+def _implements(kind: type, protocol: type) -> bool:  # kept: Python looks a protocol's methods up anew at each question
+    return issubclass(kind, protocol)
 
 
 class OwnSettings(BaseModel):

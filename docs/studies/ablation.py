@@ -21,7 +21,6 @@ from pfels.experiment.directory import point_name
 from pfels.experiment.forecast import forecast_run
 from pfels.paper.documents import write
 from pfels.privacy.calibration import Budget, participation_cap
-from pfels.privacy.events import noise_multiplier_at
 from pfels.report.terminal import spread
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
@@ -78,9 +77,8 @@ class Variant:
         beta, limit = align(h, P, bound=self.bound, share=share, privacy_limit=self.privacy_limit)
         if self.public_level:
             beta, limit = self.level[0], "privacy"
-        z = noise_multiplier_at(beta=beta, bound=self.bound, noise_std=s.noise_std)
         return RoundPlan.make(
-            s, t, draws.cohort(t), sending=sending, subcarriers=s.kept, noise_multiplier=z, cohort_dependent=True,
+            s, t, draws.cohort(t), sending=sending, subcarriers=s.kept, cohort_dependent=True,
             claimed=True, air=AirLink(h, P, beta, limit, bound=self.bound, share=share),
         )  # fmt: skip
 
@@ -120,7 +118,7 @@ class Variant:
         if not self.capped:
             return self._able(draws, t)
         cap = participation_cap(rounds=self.setting.rounds, rate=self.setting.cohort_size / self.setting.devices)
-        return self.sent.below(cap, t, lambda u: self._able(draws, u), seed=draws.seed)
+        return self.sent.below(cap, t, lambda u: self._able(draws, u), draws=draws)
 
     def _able(self, draws: Draws, t: int) -> DeviceIds:
         cohort = draws.cohort(t)
@@ -131,10 +129,10 @@ class Variant:
 
 
 VARIANTS: dict[str, dict[str, bool]] = {
-    "second clip": {"second_clip": True},
-    "one public level, silence": {"public_level": True},
-    "participation cap": {"capped": True},
-    "second clip, public level": {"second_clip": True, "public_level": True},
+    "second-clip": {"second_clip": True},
+    "public-level": {"public_level": True},
+    "participation-cap": {"capped": True},
+    "second-clip-public-level": {"second_clip": True, "public_level": True},
 }
 for _name, _changes in VARIANTS.items():  # at import, so that the processes of a sweep know them too
     _uses = scheme_entry("pfels").uses
@@ -143,10 +141,10 @@ for _name, _changes in VARIANTS.items():  # at import, so that the processes of 
 ROWS: dict[str, dict[str, Any]] = {
     "PFELS": {"scheme": "pfels"},
     "Poisson cohorts alone": {"scheme": "pfels", "cohort.sampling": "poisson"},
-    "second clip alone": {"scheme": "second clip"},
-    "one public level with silence alone": {"scheme": "one public level, silence"},
-    "participation cap alone": {"scheme": "participation cap"},
-    "second clip and public level": {"scheme": "second clip, public level"},
+    "second clip alone": {"scheme": "second-clip"},
+    "one public level with silence alone": {"scheme": "public-level"},
+    "participation cap alone": {"scheme": "participation-cap"},
+    "second clip and public level": {"scheme": "second-clip-public-level"},
     "PFELS+ (all)": {"scheme": "pfels-plus"},
     "PFELS+ with a floor of 0.005 on gains": {"scheme": "pfels-plus", "channel.silent_below": 0.005},
     "PFELS+ with error feedback": {"scheme": "pfels-plus", "compression.error_feedback": True},

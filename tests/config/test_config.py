@@ -2,14 +2,19 @@
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from pfels.config.load import differing_keys, load_config, parse_value, presets, validate
 from pfels.config.tree import Config
 from pfels.errors import InputError
+from pfels.schemes import registry
+from pfels.schemes.registry import SchemeEntry, register, scheme_entry
+from pfels.schemes.scheme import OwnSettings
 
 
 @pytest.mark.parametrize(
@@ -114,3 +119,82 @@ def test_the_page_of_settings_has_every_key_with_its_default():
     defaults = {key: "false" if value is False else str(value) for key, value in Config().flat().items()}
     assert listed == {key: f"`{value}`" for key, value in defaults.items()} | dict.fromkeys(unset, "not set")
     assert all(f"`{name}`" in page for name in presets())
+
+
+class Own(OwnSettings):
+    """Settings of every kind that a scheme may have."""
+
+    share: float = Field(default=1, gt=0)
+    count: int = 3
+    kind: Literal["a", "b"] = "a"
+    on: bool = True
+    cap: float | None = None
+
+
+@pytest.fixture
+def own_scheme(monkeypatch: pytest.MonkeyPatch) -> str:
+    entry = SchemeEntry(scheme_entry("pfels").create, uses=scheme_entry("pfels").uses, settings=Own)
+    monkeypatch.setitem(registry._SCHEMES, "own-scheme", entry)
+    return "own-scheme"
+
+
+def test_a_scheme_s_own_table_survives_toml_digest_and_copies(own_scheme: str, tmp_path: Path):
+    config = load_config("demo", {"scheme": own_scheme, "own-scheme.kind": "b", "own-scheme.share": 0.5})
+    assert config.own == Own(kind="b", share=0.5)
+    path = tmp_path / "config.toml"
+    path.write_text(config.to_toml())
+    again = load_config(path)
+    assert (again, again.digest()) == (config, config.digest())
+    assert (
+        load_config(load_config("demo", {"scheme": own_scheme})).digest()
+        == load_config("demo", {"scheme": own_scheme}).digest()
+    )
+    assert differing_keys(config, load_config(config, {"own-scheme.count": 4})) == ["own-scheme.count"]
+    assert load_config(config, {"scheme": "fedavg"}).own is None
+
+
+def test_a_file_may_hold_what_only_another_scheme_uses(own_scheme: str, tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text('scheme = "pfels-plus"\n[compression]\nerror_feedback = true\n[own-scheme]\ncount = 7\n')
+    assert load_config(path).compression.error_feedback
+    assert not load_config(path, {"scheme": "pfels"}).compression.error_feedback
+    assert load_config(path, {"scheme": own_scheme}).own == Own(count=7)
+    path.write_text('scheme = "pfels"\n[compression]\nerror_feedback = true\n')
+    with pytest.raises(InputError, match="pfels does not use it, only pfels-plus"):
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"own-scheme.share": 0.0}, "own-scheme.share = 0.0: must be a finite number above 0"),
+        ({"own-scheme.kind": "c"}, "own-scheme.kind = 'c': must be one of a, b"),
+        ({"own-scheme.coun": 1}, "own-scheme.coun: unknown key; did you mean own-scheme.count?"),
+        ({"own-scheme": 3}, "own-scheme = 3: must be a table"),
+        ({"scheme": "pfels", "own-scheme.count": 1}, "own-scheme.count: pfels does not use it"),
+    ],
+)
+def test_what_is_wrong_with_an_own_table_is_said_in_one_line(own_scheme: str, overrides: dict, message: str):
+    with pytest.raises(InputError) as caught:
+        load_config("demo", {"scheme": own_scheme, **overrides})
+    assert message in str(caught.value)
+
+
+def test_names_and_settings_that_could_not_be_written_down_are_refused(monkeypatch: pytest.MonkeyPatch):
+    create = scheme_entry("fedavg").create
+
+    class Nested(OwnSettings):
+        inner: tuple[int, ...] = ()
+
+    with pytest.raises(InputError, match="inner needs a default, and must be"):
+        SchemeEntry(create, settings=Nested)
+    for name in ("my.scheme", "My Scheme", ""):
+        with pytest.raises(InputError, match="lower-case letters"):
+            register(name, SchemeEntry(create))
+    with pytest.raises(InputError, match="there is one of that name already"):
+        register("pfels", SchemeEntry(create))
+    monkeypatch.setitem(registry._SCHEMES, "server", SchemeEntry(create, settings=Own))
+    with pytest.raises(InputError, match="has the name of a table of the config"):
+        load_config("demo", {"scheme": "server"})
+    with pytest.raises(InputError, match="scheme = 1: must be text"):
+        scheme_entry(1)  # type: ignore[arg-type]

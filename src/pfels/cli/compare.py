@@ -13,8 +13,8 @@ from pfels.cli.options import (
     budget_of,
     overrides,
     place,
+    scheme_list,
     seed_list,
-    split_list,
     stem,
 )
 from pfels.cli.progress import watch
@@ -29,7 +29,6 @@ from pfels.report.terminal import (
     print_table,
     say,
 )
-from pfels.schemes.registry import scheme_names
 
 
 def command(
@@ -56,7 +55,7 @@ def command(
 
         pfels compare demo --schemes pfels,wfl-pdp --seeds 0,1,2,3,4 -s privacy.epsilon=0.2
     """
-    names = scheme_names() if schemes is None else split_list(schemes, option="--schemes")
+    names = scheme_list(schemes)
     changed, numbers = overrides(settings, scheme="--schemes", seed="--seeds"), seed_list(seeds)
     for name in names:
         config = load_config(preset, {**used_by(name, changed), "scheme": name})

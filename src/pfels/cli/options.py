@@ -10,6 +10,8 @@ from pfels.config.load import parse_override, presets
 from pfels.errors import InputError
 from pfels.privacy.checks import require_positive
 from pfels.privacy.events import Adversary
+from pfels.report.terminal import say
+from pfels.schemes.registry import scheme_names, usable_schemes
 
 if TYPE_CHECKING:
     from pfels.privacy.calibration import Budget
@@ -63,6 +65,17 @@ def split_list(text: str, *, option: str) -> list[str]:
     if not all(items) or len(set(items)) < len(items):
         raise InputError(f"{option} = {text!r}: must be distinct values separated by commas")
     return items
+
+
+def scheme_list(text: str | None) -> list[str]:
+    """The schemes of --schemes; all that can be loaded by default, and a line about each that cannot."""
+    if text is not None:
+        return split_list(text, option="--schemes")
+    usable = usable_schemes()
+    for name in scheme_names():
+        if name not in usable:
+            say(f"left out: scheme {name}: its package cannot be loaded")
+    return usable
 
 
 def seed_list(text: str) -> list[int]:

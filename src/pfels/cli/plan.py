@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pfels.cli.options import Against, Json, Preset, Schemes, Set, TotalEpsilon, budget_of, overrides, split_list, stem
+from pfels.cli.options import Against, Json, Preset, Schemes, Set, TotalEpsilon, budget_of, overrides, scheme_list, stem
 from pfels.documents.privacy import ExplainedFigure
 from pfels.documents.studies import Plan, SchemePlan, Theory
 from pfels.privacy.events import rounded_up
@@ -57,10 +57,9 @@ def command(
     """
     from pfels.config.load import load_config
     from pfels.config.scheme_settings import used_by
-    from pfels.schemes.registry import scheme_names
     from pfels.studies.plan import assumed_losses, plan
 
-    names = scheme_names() if schemes is None else split_list(schemes, option="--schemes")
+    names = scheme_list(schemes)
     changed = overrides(settings, scheme="--schemes")
     for name in names:
         config = load_config(preset, {**used_by(name, changed), "scheme": name})

@@ -11,7 +11,7 @@ from pfels.config.load import load_config, presets
 from pfels.config.tree import Config
 from pfels.documents.privacy import Figure, NoiseForBudget, PresetPrivacy, PrivacyFigures
 from pfels.errors import InputError
-from pfels.privacy.events import Adversary, Sampling
+from pfels.privacy.events import Adversary, Sampling, rounded_up
 from pfels.report.terminal import PROVEN, number, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -199,7 +199,8 @@ def _show_required(target: float, need: "RequiredNoise", *, rounds: int, json: b
         rows.append(("β = σ₀/(zs)", f"{need.beta:.6g}"))
     if loss.participations is not None:
         rows.append(("participations, at most", str(loss.participations)))
-    rows.append(("ε spent", f"{loss.epsilon:.6g} of {target:g}"))
+    spent = "none" if loss.epsilon is None else f"{rounded_up(loss.epsilon, digits=6):.6g}"
+    rows.append(("ε spent", f"{spent} of {target:g}"))
     title = f"A budget of ε = {target:g} against {loss.adversary.sentence}, δ = {loss.delta:g}, {rounds} rounds"
     print_table(("", "value"), rows, title=title, notes=[f"neighbours: {loss.neighbours.sentence}", f"why: {loss.why}"])
 

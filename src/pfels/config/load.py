@@ -9,10 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from pfels.config.messages import explain, unknown_key
-from pfels.config.scheme_settings import leaves, require_used, with_scheme
+from pfels.config.scheme_settings import for_scheme, leaves, require_used
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError, nearest
-from pfels.schemes.registry import scheme_names
 
 
 def presets() -> list[str]:
@@ -33,7 +32,7 @@ def load_config(base: str | Path | Config = "demo", overrides: Mapping[str, Any]
 
     Overrides are a mapping of `table.key`, or `key=value` strings. A whole table, {"training": {"momentum": 0.5}},
     changes the keys that it has. An override that the scheme would ignore is refused; a file may hold settings for
-    several schemes, and each takes what it uses.
+    several schemes, and each takes what it uses. A config holds the own table of its own scheme alone.
 
     >>> load_config("demo", {"scheme": "wfl-pdp", "privacy.epsilon": 0.2}).privacy.epsilon
     0.2
@@ -52,10 +51,12 @@ def load_config(base: str | Path | Config = "demo", overrides: Mapping[str, Any]
 
 
 def _tree(base: str | Path | Config, changed: Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(base, Config):
-        return _read(base)
-    scheme = changed.get("scheme", base.scheme)
-    return with_scheme(base, scheme) if isinstance(scheme, str) and scheme in scheme_names() else base.tree()
+    """The tables of the base; where another scheme is asked for, without what is off by default and it does not use."""
+    tree = base.tree() if isinstance(base, Config) else _read(base)
+    scheme = changed.get("scheme")
+    if scheme is None or scheme == tree.get("scheme", Config.model_fields["scheme"].default):
+        return tree
+    return for_scheme(tree, scheme, config=base if isinstance(base, Config) else None)
 
 
 def require_config(config: object) -> None:

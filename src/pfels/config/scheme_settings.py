@@ -52,13 +52,20 @@ def require_used_by_any(overrides: Mapping[str, Any], schemes: Iterable[str]) ->
             raise InputError(f"{key}: none of {', '.join(names)} uses it{_who(key)}; leave it out{_instead(key)}")
 
 
-def with_scheme(config: Config, scheme: str) -> dict[str, Any]:
-    """The tree of the config with another scheme; what is off by default and the scheme does not use is left out."""
-    tree = {key: value for key, value in config.tree().items() if key != config.scheme or key == scheme}
+def for_scheme(tree: Mapping[str, Any], scheme: object, *, config: Config | None = None) -> dict[str, Any]:
+    """The tables for another scheme: without what is off by default and it does not use.
+
+    `config` is the config that the tables come from, if they do: its scheme's own table stays behind.
+    """
+    if not isinstance(scheme, str) or scheme not in scheme_names():
+        return dict(tree)  # which is then refused by name
+    left_behind = None if config is None else config.scheme
+    mine: dict[str, Any] = {key: value for key, value in tree.items() if key != left_behind}
     for key in OFF_BY_DEFAULT - scheme_entry(scheme).uses:
         table, _, leaf = key.partition(".")
-        tree[table].pop(leaf, None)
-    return tree | {"scheme": scheme}
+        if isinstance(mine.get(table), Mapping):
+            mine[table] = {name: value for name, value in mine[table].items() if name != leaf}
+    return mine
 
 
 def _who(key: str) -> str:

@@ -176,6 +176,8 @@ class Config(_Table):
             tables[scheme] = {}
         own = {name: _own(name, table) for name, table in tables.items()}
         rest = {key: value for key, value in tree.items() if key not in tables}
+        if known and scheme in cls.model_fields:
+            raise ValueError(f"scheme = {scheme!r}: has the name of a table of the config; it must have another")
         if "own" in rest:
             raise ValueError("own: unknown key; a scheme's own settings are a table that has its name")
         return rest | ({"own": own[scheme]} if known and scheme in own else {})
@@ -200,7 +202,7 @@ class Config(_Table):
 
     def tree(self) -> dict[str, Any]:
         """The whole config as nested tables, the scheme's own one included."""
-        own = {} if self.own is None else {self.scheme: self.own.model_dump()}
+        own = {} if self.own is None else {self.scheme: self.own.model_dump(exclude_none=True)}
         return self.model_dump(exclude_none=True) | own
 
     def flat(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pfels.errors import InputError
 
 # A later version may write more fields; those of the type must be there, and numbers must be finite.
-document = with_config(ConfigDict(extra="allow", allow_inf_nan=False))
+document = with_config(ConfigDict(extra="allow", allow_inf_nan=False, strict=True))
 
 Document = TypeVar("Document")
 

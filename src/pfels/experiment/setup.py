@@ -14,7 +14,7 @@ from pfels.runtime.distributed import Ranks
 from pfels.runtime.threads import OrderedPool
 from pfels.schemes.draws import Draws
 from pfels.schemes.registry import load_scheme
-from pfels.schemes.release import require_public_release
+from pfels.schemes.release import require_sound
 from pfels.schemes.scheme import Scheme
 from pfels.schemes.setting import Setting
 from pfels.seeding import Purpose, generator
@@ -71,9 +71,7 @@ def build(
     setting = setting_of(config, dimension=network.dimension)
     draws = Draws(setting, config.seed, device=ranks.device, start=start)
     scheme = load_scheme(config.scheme, setting)
-    require_public_release(
-        scheme, draws, start
-    )  # what the scheme itself refuses, such as a δ too large, shows here too
+    require_sound(scheme, draws, start)  # what the scheme itself refuses, such as a δ too large, shows here too
     return Experiment(config, federation, network, local, scheme, draws, ranks)
 
 

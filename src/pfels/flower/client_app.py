@@ -87,9 +87,9 @@ def _signals(experiment: Experiment, plan: RoundPlan, request: TrainRequest, con
     A = scheme.indices(draws, request.theta, request.round)  # noqa: N806
     rows, kept = [], dict[int, Tensor]()
     for _, part in _updates(experiment, request, request.devices, plan.sending):
-        x, held_back = transmissions(scheme, draws, plan, part, A, memory=memory)
-        rows.append(x.clone())
-        kept |= held_back
+        sent = transmissions(scheme, draws, plan, part, A, memory=memory)
+        rows.append(sent.signals.clone())
+        kept |= sent.kept
     if remembers(scheme):
         for device, part in _updates(experiment, request, request.waiting, plan.waiting):
             kept[device] = scheme.keep(plan, part, memory)[0].clone()

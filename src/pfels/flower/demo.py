@@ -19,13 +19,13 @@ from pfels.flower.server_app import summary_lines
 from pfels.report.page import write_report
 from pfels.report.terminal import COMPARE_COLUMNS, compare_notes, compare_rows, print_table, say
 from pfels.runtime.signals import interrupt_once
-from pfels.schemes.registry import AIR, scheme_entry, scheme_names
+from pfels.schemes.registry import AIR, scheme_entry, usable_schemes
 from pfels.studies.aggregate import aggregate
 
 NODES = 4
 ROUNDS = 10
 # Every scheme over the air whose noise a budget sets.
-SCHEMES = [name for name in scheme_names() if scheme_entry(name).budget and scheme_entry(name).uses >= AIR]
+SCHEMES = [name for name in usable_schemes() if scheme_entry(name).budget and scheme_entry(name).uses >= AIR]
 TOLERANCE = 1e-6  # relative, over the whole model
 
 

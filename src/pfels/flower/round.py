@@ -76,7 +76,7 @@ class ServerRound:
     def begin(cls, scheme: Scheme, draws: Draws, plan: RoundPlan, theta: Tensor) -> Self:
         """Before any reply: the receiver has its own noise only."""
         indices = scheme.indices(draws, theta, plan.round)
-        return cls(scheme, draws, plan, theta, indices, listen(draws, plan).double())
+        return cls(scheme, draws, plan, theta, indices, listen(draws, plan, indices).double())
 
     @property
     def group(self) -> str:

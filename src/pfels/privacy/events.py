@@ -122,7 +122,7 @@ class PrivacyLoss:
             return f"{rounded_up(self.epsilon, digits=4):.4g}"
         # For fixed-size cohorts the bound may be well above the loss, so that nothing is known to pass 100.
         known = "no bound below 100" if self.neighbours is Neighbours.REPLACE_ONE else "more than 100"
-        return f"{known} (at most {self.epsilon:,.0f})"
+        return f"{known} (at most {math.ceil(self.epsilon):,})"
 
     def as_dict(self) -> ExplainedFigure:
         """The figure for JSON: `reason` in place of an accountant where there is none."""

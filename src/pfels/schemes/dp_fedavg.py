@@ -10,7 +10,7 @@ from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.clipping import check_sensitivity, clip
+from pfels.uplink.clipping import clip
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class DpFedAvg:
 
     def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
         """The updates of devices that have trained (lines 4–10), each clipped."""
-        return check_sensitivity(clip(part.updates, bound=self.setting.bound), bound=self.setting.bound)
+        return clip(part.updates, bound=self.setting.bound)
 
     def noise(self, draws: Draws, plan: RoundPlan, device: int) -> Tensor:
         """A device's share of the noise, of standard deviation Cσ/√r (line 11)."""

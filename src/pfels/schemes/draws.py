@@ -86,7 +86,7 @@ class DrawCache:
     """Draws kept for schemes that share a seed and a channel, so that many schemes cost one drawing.
 
     Gains and powers are kept by blocks of devices, as the seed tree gives them. Powers never change and stay; what
-    belongs to a round is dropped two rounds later.
+    belongs to a round is dropped three rounds later.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,9 @@ class CachedDraws(Draws):
 
     def cohort(self, t: int) -> DeviceIds:
         """The devices drawn for round t."""
-        return self.cache.get(t, self.setting.sampling, lambda: Draws.cohort(self, t))
+        drawn = self.cache.get(t, self.setting.sampling, lambda: Draws.cohort(self, t))
+        drawn.setflags(write=False)  # others share it
+        return drawn
 
     def gains(self, t: int, devices: DeviceIds) -> Gains:
         """The complex channel gain of each device in round t."""

@@ -96,8 +96,8 @@ class PfelsPlus:
         h, P = draws.gains(t, sending), draws.powers(sending)
         air = AirLink(h, P, level.beta, level.limit, bound=level.bound, share=1.0)
         return RoundPlan.make(
-            self.setting, t, draws.cohort(t), sending=sending, subcarriers=self.setting.kept,
-            noise_multiplier=level.noise_multiplier, air=air, cohort_dependent=False, claimed=False,
+            self.setting, t, draws.cohort(t), sending=sending, subcarriers=self.setting.kept, air=air,
+            cohort_dependent=False, claimed=False,
         )  # fmt: skip
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
@@ -135,7 +135,7 @@ class PfelsPlus:
         """Devices drawn in round t whose channel carries β and that are below the cap."""
         if self.level.cap is None:
             return self._able(draws, t)
-        return self.sent.below(self.level.cap, t, lambda u: self._able(draws, u), seed=draws.seed)
+        return self.sent.below(self.level.cap, t, lambda u: self._able(draws, u), draws=draws)
 
     def _able(self, draws: Draws, t: int) -> DeviceIds:
         cohort = draws.cohort(t)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.documents.run import Replies
+from pfels.errors import GuardError
 from pfels.privacy.events import RoundEvent, noise_multiplier_at
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.setting import Setting
@@ -61,15 +62,21 @@ class RoundPlan:
         *,
         sending: DeviceIds | None = None,
         subcarriers: int,
-        noise_multiplier: float,
+        noise_multiplier: float | None = None,
         single_noise_multiplier: float | None = None,
         cohort_dependent: bool,
         claimed: bool,
         air: AirLink | None = None,
     ) -> Self:
-        """The plan of round t. `single_noise_multiplier` is that of what the server sees of one device alone, where it
-        differs from that of the sum."""
+        """The plan of round t.
+
+        Over the air the noise multiplier follows from the level, z = σ₀/(βs); on ideal links the scheme states it, and
+        `single_noise_multiplier` is that of what the server sees of one device alone, where it differs.
+        """
         transmitters = cohort if sending is None else sending
+        if air is not None:
+            noise_multiplier = noise_multiplier_at(beta=air.beta, bound=air.bound, noise_std=setting.noise_std)
+        assert noise_multiplier is not None, "on ideal links a scheme states its noise multiplier; 0 is none"
         event = RoundEvent(
             noise_multiplier=noise_multiplier,
             server_noise_multiplier=noise_multiplier if single_noise_multiplier is None else single_noise_multiplier,
@@ -84,10 +91,16 @@ class RoundPlan:
     @classmethod
     def over_air(cls, setting: Setting, t: int, cohort: DeviceIds, air: AirLink, *, width: int, claimed: bool) -> Self:
         """The plan of a cohort whose signals add up on `width` subcarriers, at a level that depends on its members."""
-        z = noise_multiplier_at(beta=air.beta, bound=air.bound, noise_std=setting.noise_std)
-        return cls.make(
-            setting, t, cohort, subcarriers=width, noise_multiplier=z, cohort_dependent=True, claimed=claimed, air=air
-        )
+        return cls.make(setting, t, cohort, subcarriers=width, cohort_dependent=True, claimed=claimed, air=air)
+
+    def __post_init__(self) -> None:
+        air, senders = self.air, len(self.sending)
+        if self.event.participants != tuple(self.sending.tolist()):
+            raise GuardError("the event's participants are not the devices that send")
+        if air is not None:
+            if not len(air.gains) == len(air.powers) == senders:
+                raise GuardError(f"{senders} devices send, with {len(air.gains)} gains and {len(air.powers)} powers")
+            power.check_power(air.energy_bounds, air.powers)
 
     @property
     def waiting(self) -> DeviceIds:

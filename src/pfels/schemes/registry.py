@@ -3,12 +3,14 @@
 A scheme can also live in another package, which names its `SchemeEntry` under the entry point `pfels.schemes`.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from types import UnionType
+from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
 from pfels.errors import InputError, nearest
 from pfels.privacy.events import Sampling
@@ -25,6 +27,9 @@ AIR = frozenset(
 TOTAL = frozenset({"privacy.total_epsilon", "privacy.adversary"})
 OFF_BY_DEFAULT = frozenset({"channel.silent_below", "compression.kind", "compression.error_feedback"})
 PARTIAL = AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio", "privacy.epsilon"}
+
+
+NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
 class BudgetBy(StrEnum):
@@ -56,6 +61,18 @@ class SchemeEntry:
             raise InputError(
                 f"uses: {unknown[0]} is not a setting that only some schemes use{nearest(unknown[0], PARTIAL)}"
             )
+        for name, field in (self.settings.model_fields if self.settings else {}).items():
+            if field.is_required() or not _is_scalar(field.annotation):
+                raise InputError(
+                    f"settings: {name} needs a default, and must be a number, a text, a choice or true/false"
+                )
+
+
+def _is_scalar(kind: object) -> bool:
+    """Whether a field can be written as one TOML value: bool, int, float, str, a Literal of texts, or None instead."""
+    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    plain = [option for option in options if option is not type(None)]
+    return all(option in (bool, int, float, str) or get_origin(option) is Literal for option in plain)
 
 
 def _pfels(setting: "Setting") -> "Scheme":
@@ -119,7 +136,14 @@ _SCHEMES = {
 
 
 def register(name: str, entry: SchemeEntry) -> None:
-    """Make a scheme known in this process; a package uses the entry point `pfels.schemes` instead."""
+    """Make a scheme known in this process; worker processes know it only if a module that they import registers it.
+
+    A package uses the entry point `pfels.schemes` instead.
+    """
+    if not re.fullmatch(NAME, name):
+        raise InputError(f"scheme = {name!r}: a name has lower-case letters, digits and hyphens")
+    if name in _SCHEMES and _SCHEMES[name] is not entry:
+        raise InputError(f"scheme = {name!r}: there is one of that name already")
     _SCHEMES[name] = entry
 
 
@@ -128,13 +152,31 @@ def scheme_names() -> list[str]:
     return [*_SCHEMES, *(name for name in _installed() if name not in _SCHEMES)]
 
 
+def usable_schemes() -> list[str]:
+    """All schemes that can be loaded: a broken package must not break what does not use it."""
+    return [name for name in scheme_names() if _loads(name)]
+
+
+def _loads(name: str) -> bool:
+    try:
+        scheme_entry(name)
+    except InputError:
+        return False
+    return True
+
+
 def scheme_entry(name: str) -> SchemeEntry:
     """What is known of the scheme of that name."""
+    if not isinstance(name, str):
+        raise InputError(f"scheme = {name!r}: must be text")
     if name in _SCHEMES:
         return _SCHEMES[name]
     if name not in _installed():
         raise InputError(f"scheme = {name!r}: unknown scheme{nearest(name, scheme_names())}")
-    point = _installed()[name]
+    point, *others = _installed()[name]
+    if others or not re.fullmatch(NAME, name):
+        where = ", ".join(each.value for each in (point, *others))
+        raise InputError(f"scheme = {name!r}: {where}: a name is for one scheme, in lower-case letters and hyphens")
     try:
         entry = point.load()
     except Exception as error:
@@ -145,8 +187,11 @@ def scheme_entry(name: str) -> SchemeEntry:
 
 
 @cache
-def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group="pfels.schemes")}
+def _installed() -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group="pfels.schemes"):
+        found.setdefault(point.name, []).append(point)
+    return found
 
 
 def load_scheme(name: str, setting: "Setting") -> "Scheme":
@@ -156,4 +201,4 @@ def load_scheme(name: str, setting: "Setting") -> "Scheme":
 
 def users_of(key: str) -> list[str]:
     """The schemes that use a setting which not every scheme uses."""
-    return [name for name in scheme_names() if key in scheme_entry(name).uses]
+    return [name for name in usable_schemes() if key in scheme_entry(name).uses]

@@ -1,10 +1,12 @@
-"""A scheme that says its release does not depend on the cohort is held to it.
+"""What a scheme says of its rounds is held against what it does.
+
+A scheme that says its release does not depend on the cohort is held to it.
 
 An outsider's figure rests on that: amplification by sampling needs a level, a mask and an estimate that are functions
 of what is public and of the received signal alone. Who was drawn, and who of them was heard, must not enter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +16,7 @@ from pfels.errors import GuardError
 from pfels.privacy.events import Sampling
 from pfels.runtime.lazy_torch import Tensor, torch
 from pfels.schemes.draws import Draws
-from pfels.schemes.scheme import Scheme
+from pfels.schemes.scheme import Scheme, adds_noise
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,26 @@ class OtherCohort(Draws):
         return np.full(len(devices), self.gain, np.complex128)
 
 
-def require_public_release(scheme: Scheme, draws: Draws, theta: Tensor, *, t: int = 0) -> None:
-    """A GuardError if the plan of round t says that the release does not depend on the cohort, and it does."""
+def require_sound(scheme: Scheme, draws: Draws, theta: Tensor) -> None:
+    """A GuardError if the scheme does not do what its plan says: noise that nobody adds, or a release that depends on
+    the cohort. A spot check of the first round, before a run begins; tests/contract checks later rounds too."""
+    plan, name = scheme.prepare(draws, 0), type(scheme).__name__
+    on_devices = adds_noise(scheme)
+    if plan.air is None and plan.event.noise_multiplier > 0 and not on_devices:
+        raise GuardError(f"{name}: its plan has noise, but its devices add none; it needs a method `noise`")
+    if plan.air is not None and on_devices:
+        raise GuardError(f"{name}: its devices add noise after their power was checked; that is for ideal links only")
+    if hasattr(scheme, "send_and_keep") != hasattr(scheme, "keep"):
+        raise GuardError(f"{name}: a scheme that remembers needs both `send_and_keep` and `keep`")
+    require_public_release(lambda: scheme, draws, theta)
+
+
+def require_public_release(make: Callable[[], Scheme], draws: Draws, theta: Tensor, *, t: int = 0) -> None:
+    """A GuardError if the plan of round t says that the release does not depend on the cohort, and it does.
+
+    `make` gives the scheme: a fresh one for every cohort, where it counts something from round to round.
+    """
+    scheme = make()
     plan = scheme.prepare(draws, t)
     if plan.event.cohort_dependent:
         return
@@ -46,6 +66,7 @@ def require_public_release(scheme: Scheme, draws: Draws, theta: Tensor, *, t: in
     y = torch.linspace(-1, 1, width, device=draws.device)
     estimate = scheme.receive(plan, y.clone(), A)
     for others in _variations(draws):
+        scheme = make()
         other = scheme.prepare(others, t)
         levels = [(p.event.noise_multiplier, p.event.cohort_dependent, p.air and p.air.beta) for p in (plan, other)]
         if levels[0] != levels[1]:

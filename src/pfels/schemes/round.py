@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pfels.arrays import DeviceIds
 from pfels.runtime.distributed import Ranks
@@ -11,8 +11,8 @@ from pfels.schemes.draws import Draws
 from pfels.schemes.plan import Memory, RoundPlan, RoundResult
 from pfels.schemes.scheme import Scheme, adds_noise, remembers
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.clipping import silence_non_finite
-from pfels.uplink.power import energy
+from pfels.uplink.clipping import check_sensitivity, silence_non_finite
+from pfels.uplink.power import check_signals, energy
 
 if TYPE_CHECKING:
     from pfels.training.local import LocalTraining
@@ -39,15 +39,14 @@ def play(
     energies: list[float] = []
     unheard = 0
     A = scheme.indices(draws, theta, t)
-    y = listen(draws, plan, ranks)
+    y = listen(draws, plan, A, ranks)
     for part, finite in local_updates(training, draws, theta, t, plan.sending, ranks=ranks):
         losses += part.losses[finite.cpu().numpy()].tolist()
         unheard += int((~finite).sum())
-        x, held_back = transmissions(scheme, draws, plan, part, A, memory=memory)
-        y += plan.arriving(x, part.places)
-        kept |= held_back
-        if plan.air is not None:
-            energies += energy(x).tolist()
+        sent = transmissions(scheme, draws, plan, part, A, memory=memory)
+        y += plan.arriving(sent.signals, part.places)
+        kept |= sent.kept
+        energies += sent.energies
     if remembers(scheme):
         for part, _ in local_updates(training, draws, theta, t, plan.waiting, ranks=ranks):
             kept |= _rows(plan.waiting, part, scheme.keep(plan, part, memory))
@@ -63,16 +62,15 @@ def play(
     )
 
 
-def listen(draws: Draws, plan: RoundPlan, ranks: Ranks = ALONE) -> Tensor:
+def listen(draws: Draws, plan: RoundPlan, A: Tensor | None, ranks: Ranks = ALONE) -> Tensor:
     """What the server has received before anyone sends: the receiver's noise, or nothing on ideal links.
 
     There is one receiver, on the leading rank.
     """
-    if plan.air is None:
-        return torch.zeros(draws.setting.dimension, device=draws.device)
-    if not ranks.leads:
-        return torch.zeros(plan.subcarriers, device=draws.device)
-    return draws.receiver_noise(plan.round, plan.subcarriers)
+    width = draws.setting.dimension if A is None else len(A)
+    if plan.air is None or not ranks.leads:
+        return torch.zeros(width, device=draws.device)
+    return draws.receiver_noise(plan.round, width)
 
 
 def local_updates(
@@ -86,20 +84,38 @@ def local_updates(
         yield part.behind(mine.start), finite
 
 
+class Transmissions(NamedTuple):
+    """The signals of some senders, one row per device, what each device keeps, and the energy of each over the air."""
+
+    signals: Tensor
+    kept: dict[int, Tensor]
+    energies: list[float]
+
+
 def transmissions(
     scheme: Scheme, draws: Draws, plan: RoundPlan, part: LocalUpdates, A: Tensor | None, *, memory: Memory
-) -> tuple[Tensor, dict[int, Tensor]]:
-    """On the senders: the signals, one row per device, and what each device keeps."""
+) -> Transmissions:
+    """On the senders: what the scheme sends, with the devices' noise where they add some.
+
+    Nothing longer than its norm bound is let through, whatever the scheme does: every privacy figure rests on that.
+    """
     kept: dict[int, Tensor] = {}
+    energies: list[float] = []
     if remembers(scheme):
         x, rows = scheme.send_and_keep(plan, part, A, memory)
         kept = _rows(plan.sending, part, rows)
     else:
         x = scheme.send(plan, part, A)
+    if plan.air is not None:
+        spent = energy(x)
+        check_signals(spent, plan.air.gains[part.places], beta=plan.air.beta, bound=plan.air.bound)
+        energies = spent.tolist()
+    elif plan.event.noise_multiplier > 0:
+        check_sensitivity(x, bound=scheme.setting.bound)
     if adds_noise(scheme):
         for row, device in zip(x, plan.sending[part.places].tolist(), strict=True):
             row.add_(scheme.noise(draws, plan, device))
-    return x, kept
+    return Transmissions(x, kept, energies)
 
 
 def _rows(devices: DeviceIds, part: LocalUpdates, rows: Tensor) -> dict[int, Tensor]:

@@ -80,6 +80,9 @@ def _implements(kind: type, protocol: type) -> bool:  # kept: Python looks a pro
 
 
 class OwnSettings(BaseModel):
-    """The base of a scheme's own settings: a table of the config that has the scheme's name."""
+    """The base of a scheme's own settings: a table of the config that has the scheme's name.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    Every field has a default, and is a number, a text, a truth value or a choice between texts.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)

@@ -16,7 +16,7 @@ from pfels.privacy.calibration import Budget, RequiredNoise, calibrate
 from pfels.privacy.claim import claimed_epsilon, claimed_noise_multiplier
 from pfels.privacy.events import Adversary, RoundEvent, beta_at
 from pfels.privacy.gaussian import gaussian_mu, mu_squared
-from pfels.schemes.registry import BudgetBy, scheme_entry, scheme_names
+from pfels.schemes.registry import BudgetBy, scheme_entry, usable_schemes
 from pfels.schemes.scheme import CalibratesItself
 from pfels.schemes.setting import Setting
 
@@ -24,7 +24,7 @@ SAFE = 1 + 1e-9  # the rounding of a running sum must not spend more than the bu
 
 
 def with_budget(config: Config, budget: Budget) -> Config:
-    """The config whose scheme meets the budget with no more noise than it needs.
+    """The config whose scheme meets the budget: it spends at most ε, and just that where its level is the claim's.
 
     A scheme that calibrates itself is given the budget. A scheme with the paper's claim is given the claimed ε with
     which its worst device, over the very rounds that the run will draw, just meets it. A scheme whose registry entry
@@ -57,7 +57,7 @@ def required_noise(config: Config, budget: Budget, participations: int | None = 
     `participations` rounds, or in all of them, where the scheme itself sets no cap."""
     kind, name = scheme_entry(config.scheme).budget, config.scheme
     if kind is None:
-        able = [other for other in scheme_names() if set_by_budget(other)]
+        able = [other for other in usable_schemes() if set_by_budget(other)]
         raise InputError(f"scheme = {name!r}: has no noise to calibrate; use {', '.join(able)}")
     if kind is BudgetBy.TOTAL:
         if participations is not None:

@@ -9,7 +9,7 @@ from pfels.documents.studies import AggregateRow, Comparison
 from pfels.errors import InputError
 from pfels.experiment.directory import point_name
 from pfels.privacy.calibration import Budget
-from pfels.schemes.registry import scheme_names
+from pfels.schemes.registry import usable_schemes
 from pfels.studies.aggregate import aggregate
 from pfels.studies.budget import set_by_budget, with_budget
 from pfels.studies.sweep import Point, Watch, grid, run_points, unwatched
@@ -36,7 +36,7 @@ def compare(
     >>> found["schemes"]["pfels"]["subcarriers"]
     1446
     """
-    names = scheme_names() if schemes is None else list(schemes)
+    names = usable_schemes() if schemes is None else list(schemes)
     if not names or not seeds:
         raise InputError(f"{'seeds' if names else 'schemes'}: must be at least one")
     points = grid(base, {"scheme": names, "seed": seeds}, out=Path(out), overrides=overrides)

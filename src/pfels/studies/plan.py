@@ -16,7 +16,7 @@ from pfels.documents.studies import BoundAtK, BoundTerms, Levels, Plan, SchemePl
 from pfels.experiment.forecast import Forecast, forecast
 from pfels.experiment.link import example, link_of, model_dimension
 from pfels.privacy.calibration import Budget
-from pfels.schemes.registry import scheme_names
+from pfels.schemes.registry import usable_schemes
 from pfels.schemes.setting import Setting
 from pfels.studies.budget import set_by_budget, with_budget
 from pfels.studies.theory import (
@@ -51,7 +51,7 @@ def plan(
     >>> planned["schemes"]["pfels"]["subcarriers"]
     3615
     """
-    names, changed = scheme_names() if schemes is None else list(schemes), overrides or {}
+    names, changed = usable_schemes() if schemes is None else list(schemes), overrides or {}
     # The convergence bound is about PFELS, and WFL-P's level tells what the power limits allow: eq. (36).
     everyone = list(dict.fromkeys((*names, "pfels", "wfl-p")))
     configs = {name: load_config(base, {**used_by(name, changed), "scheme": name}) for name in everyone}

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
 from pfels.experiment.setup import build
 from pfels.runtime.distributed import launched
+from pfels.runtime.lazy_torch import torch
 from pfels.runtime.processes import Report, run_jobs
 from pfels.schemes.registry import scheme_entry
+from pfels.schemes.release import require_sound
 from pfels.studies.aggregate import aggregate
 
 Watch = Callable[["Sequence[Point]"], AbstractContextManager[Report]]
@@ -167,7 +169,8 @@ def _look_for_faults(configs: Sequence[Config]) -> None:
         kind = (config.data, config.model)
         if kind in dimensions:
             link = link_of(config, dimension=dimensions[kind])
-            link.scheme.prepare(link.draws, 0)
+            start = torch.zeros(link.setting.dimension)
+            require_sound(link.scheme, replace(link.draws, start=start), start)
         else:
             dimensions[kind] = build(config).network.dimension
 

@@ -15,6 +15,9 @@ from pfels.uplink.clipping import check_sensitivity, norms
 Amplitude = TypeVar("Amplitude", float, Reals)
 
 
+ROUNDING = 1e-5  # float32 may lengthen a signal by a few parts in 1e7
+
+
 class Alignment(NamedTuple):
     """The level β at which every device's signal arrives, and the limit that determined it ("power" or "privacy")."""
 
@@ -60,14 +63,29 @@ def transmit(projected: Tensor, gains: Gains, powers: Reals, *, beta: float, bou
     its expected energy could exceed the device's power limit (eq. (8)).
     """
     check_sensitivity(projected, bound=bound)
-    cost = expected_energy(gains, beta=beta, bound=bound, share=share)
-    if np.any(cost > powers * (1 + 1e-9)):
-        worst = int(np.argmax(cost / powers))
-        raise GuardError(
-            f"expected energy {cost[worst]:.6g} exceeds the power limit {powers[worst]:.6g}: not transmitted"
-        )
+    check_power(expected_energy(gains, beta=beta, bound=bound, share=share), powers)
     scale = torch.from_numpy(beta / np.abs(gains)).to(projected)
     return projected * scale.unsqueeze(-1)
+
+
+def check_power(expected: Reals, powers: Reals) -> None:
+    """A GuardError if a device's expected energy could exceed its power limit (eq. (8))."""
+    if np.any(expected > powers * (1 + 1e-9)):
+        worst = int(np.argmax(expected / powers))
+        raise GuardError(
+            f"expected energy {expected[worst]:.6g} exceeds the power limit {powers[worst]:.6g}: not transmitted"
+        )
+
+
+def check_signals(energies: Reals, gains: Gains, *, beta: float, bound: float) -> None:
+    """A GuardError if a signal is longer than (β/|hᵢ|)·s, and so arrives with more than its norm bound s at level β."""
+    allowed = (beta * bound / np.abs(gains)) ** 2 * (1 + ROUNDING)
+    if np.any(~(energies <= allowed)):
+        worst = int(np.argmax(energies / allowed))
+        raise GuardError(
+            f"a signal of energy {energies[worst]:.6g} exceeds the {allowed[worst]:.6g} of its norm bound: "
+            "not transmitted"
+        )
 
 
 def energy(signals: Tensor) -> Reals:

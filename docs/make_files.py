@@ -53,9 +53,15 @@ def _types(module: ModuleType) -> Iterator[str]:
             bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != "TypedDict"]
             rows = [_row(lines[item.lineno - 1]) for item in node.body if isinstance(item, ast.AnnAssign)]
             yield f"### {node.name}\n"
-            inherited = f" All fields of {', '.join(map(_link, bases))}, and:" if bases else ""
+            more = ", and:" if rows else "."
+            inherited = f" All fields of {' and '.join(map(_link, bases))}{more}" if bases else ""
             yield f"{ast.get_docstring(node)}{inherited}\n"
-            yield "| field | type | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+            if rows:
+                yield "| field | type | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):  # one of several types
+            assert isinstance(node.targets[0], ast.Name)
+            yield f"### {node.targets[0].id}\n"
+            yield f"One of {_linked(ast.unparse(node.value).replace(' | ', ', '))}.\n"
 
 
 def _row(line: str) -> str:
@@ -65,7 +71,7 @@ def _row(line: str) -> str:
     name, kind, about = field.groups()
     optional = kind.startswith("NotRequired[")
     kind = kind.removeprefix("NotRequired[").removesuffix("]") if optional else kind
-    shown = kind.replace("None", "null").replace("str", "text").replace("|", "or")
+    shown = re.sub(r"\bNone\b", "null", re.sub(r"\bstr\b", "text", kind)).replace("|", "or")
     return f"| `{name}`{' (optional)' if optional else ''} | {_linked(shown)} | {about} |"
 
 

@@ -126,11 +126,12 @@ def _notes(planned: Plan) -> list[str]:
     return [
         "z: the noise multiplier, the noise's standard deviation over β and the norm bound of an update.",
         "Energy is in expectation, with every update at its norm bound; ideal links have none.",
-        f"Every ε is at δ = {figures[0]['server']['delta']:g}. * marks what is not a guarantee (--json says why).",
+        f"Every ε is at δ = {figures[0]['server']['delta']:g}. * marks what is not a guarantee, or a claim outside "
+        "the range of its proof (--json says why).",
         "ε claimed: the paper's, against the server; neighbours: one device added or removed.",
         "ε exact: the claim's own argument without approximations, for the round with the least noise, against an "
         "outsider; neighbours: one device added or removed.",
-        "ε server: the whole training, for the worst device of these very cohorts, against the server, which knows who "
+        "ε server: the whole training, for the worst device of the drawn cohorts, against the server, which knows who "
         f"was drawn; neighbours: one device's data emptied; {PROVEN}. On ideal links (dp-fedavg) the server sees each "
         "update by itself, with less noise than the sum has.",
         f"ε outsider: the whole training, against those who see only the models ({neighbours}). "

@@ -12,7 +12,7 @@ from pfels.config.tree import Config
 from pfels.documents.privacy import Figure, NoiseForBudget, PresetPrivacy, PrivacyFigures
 from pfels.errors import InputError
 from pfels.privacy.events import Adversary, Sampling, rounded_up
-from pfels.report.terminal import PROVEN, number, print_json, print_table, say
+from pfels.report.terminal import PROVEN, number, print_json, print_table, say, times
 
 if TYPE_CHECKING:
     from pfels.privacy.calibration import RequiredNoise
@@ -201,7 +201,7 @@ def _show_required(target: float, need: "RequiredNoise", *, rounds: int, json: b
         rows.append(("participations, at most", str(loss.participations)))
     spent = "none" if loss.epsilon is None else f"{rounded_up(loss.epsilon, digits=6):.6g}"
     rows.append(("ε spent", f"{spent} of {target:g}"))
-    title = f"A budget of ε = {target:g} against {loss.adversary.sentence}, δ = {loss.delta:g}, {rounds} rounds"
+    title = f"Budget: ε = {target:g} at δ = {loss.delta:g} over {rounds} rounds, against {loss.adversary.sentence}"
     print_table(("", "value"), rows, title=title, notes=[f"neighbours: {loss.neighbours.sentence}", f"why: {loss.why}"])
 
 
@@ -223,7 +223,7 @@ def _show(figures: PresetPrivacy | PrivacyFigures, title: str, *more: str, json:
         if figure is not None:
             shown = figure.get("display") or number(figure["epsilon"], ".4g")
             rows.append(_cells(name, figure, shown, "yes" if figure["valid"] else "no"))
-            often = f" At most {figure['participations']} participations." if "participations" in figure else ""
+            often = f" That device takes part {times(figure['participations'])}." if "participations" in figure else ""
             notes.append(f"{name}: {figure['why']}.{often}")
     if server["epsilon"] is not None:
         notes.append(f"valid: {PROVEN}.")

@@ -15,7 +15,7 @@ class Figure(TypedDict):
     delta: float  # δ
     adversary: str  # server or outsider
     neighbours: str  # device-emptied, add-remove or replace-one
-    valid: bool  # whether it is a guarantee
+    valid: bool  # whether it is a guarantee; of a claim: whether it is in the range of its proof
     participations: NotRequired[int]  # how often the worst device took part
 
 

@@ -61,7 +61,7 @@ class Result:
             ),
             strict=True,
         ):
-            axes.plot([t for t, _ in points], [value for _, value in points])
+            axes.plot([t for t, _ in points], [value for _, value in points], marker="o", markersize=3)
             axes.set(xlabel="rounds", ylabel=label)
             axes.grid(alpha=0.35)
         figure.suptitle(f"{self.summary['scheme']}, seed {self.summary['seed']}")

@@ -24,8 +24,8 @@ class Adversary(StrEnum):
     def sentence(self) -> str:
         """What this adversary sees, for a reader who never saw the project."""
         return {
-            Adversary.SERVER: "the server: honest but curious, it knows the cohort, the gains and β of every round",
-            Adversary.OUTSIDER: "an outsider: sees every released model, and knows all but who was drawn",
+            Adversary.SERVER: "the server, honest but curious, which knows the cohort, the gains and β of every round",
+            Adversary.OUTSIDER: "an outsider, who sees every released model and knows everything except who was drawn",
         }[self]
 
 

@@ -24,7 +24,7 @@ def figures(
     """Every figure of a training whose rounds all have one noise multiplier, ready for JSON.
 
     Give either the noise multiplier or the ε that the paper claims for a round. `participations` is how often the
-    device in question takes part; left out, it is every round, which is the only number that is sure in advance.
+    device in question takes part; left out, it is every round, which is the only number that is certain in advance.
     `server_noise_multiplier` is given where the server sees more than the sum (see RoundEvent).
     """
     checks.require_count("rounds", rounds)
@@ -114,7 +114,7 @@ def _server(z: float, *, delta: float, rounds: int, participations: int | None, 
     usual = server_loss(mu_squared=mu_squared(z, times=typical), participations=typical, delta=delta)
     assumed = f"a device that takes part in {times} of {rounds} rounds"
     if participations is None:
-        assumed = f"a device that takes part in all {rounds} rounds, since no smaller number is sure in advance"
+        assumed = f"a device that takes part in all {rounds} rounds, since no smaller number is certain in advance"
     return {
         **worst.as_dict(),
         "why": f"{assumed}: {worst.why}",

@@ -89,7 +89,7 @@ def privacy_lines(privacy: RunPrivacy) -> list[str]:
     else:
         lines.append(
             f"server: ε = {server['display']} over the whole training at δ = {server['delta']:g} for the worst device, "
-            f"which took part {server['participations']} times; neighbours: one device's data emptied; {PROVEN}"
+            f"which took part {times(server['participations'])}; neighbours: one device's data emptied; {PROVEN}"
         )
     if outsider["epsilon"] is None:
         lines.append(f"outsider: no ε ({outsider['why']})")
@@ -141,10 +141,11 @@ def budget_notes(budget: "Budget | None", rows: Mapping[str, AggregateRow] | Map
     """What a common budget has done to each scheme, and which schemes it does not set."""
     if budget is None:
         return []
+    against = "the server" if budget.adversary is Adversary.SERVER else "an outsider"
     lines = [
-        f"Budget: ε = {budget.epsilon:g} for the whole training, against the {budget.adversary.value}. A scheme with "
-        "the paper's claim is given the claim with which its worst device just meets the budget in these very draws; "
-        "a scheme that calibrates itself is given the budget beforehand."
+        f"Budget: ε = {budget.epsilon:g} for the whole training, against {against}. A scheme with the paper's claim is "
+        "given the claim with which its worst device meets the budget in the rounds that are drawn; a scheme that "
+        "calibrates itself is given the budget beforehand."
     ]
     if budget.adversary is Adversary.OUTSIDER:
         lines.append("A scheme without a figure against an outsider is held to the budget against the server.")
@@ -179,6 +180,11 @@ def print_table(
     console.print(table)
     for note in notes:
         console.print(escape(note), style="dim", highlight=False)
+
+
+def times(count: int) -> str:
+    """How often: `once`, or `7 times`."""
+    return "once" if count == 1 else f"{count} times"
 
 
 def number(value: float | None, form: str = ".3g") -> str:

@@ -30,6 +30,8 @@ def with_budget(config: Config, budget: Budget) -> Config:
     which its worst device, over the very rounds that the run will draw, just meets it. A scheme whose registry entry
     says of no budget how it sets the noise stays as it is.
     """
+    if not isinstance(budget, Budget):
+        raise InputError(f"budget = {budget!r}: must be a Budget, such as pfels.Budget(8.0, 'server')")
     changed: dict[str, float | str] = dict(budget.settings())
     if scheme_entry(config.scheme).budget is BudgetBy.CLAIM:
         first = _first_event(link_of(config))
@@ -115,8 +117,10 @@ def _noise_against_server(config: Config, budget: Budget) -> float:
         return float(np.bincount(who, costs(np.exp(log_z)), minlength=1).max() - allowed)
 
     low, high = np.log(1e-6), np.log(1e9)
-    if excess(low) <= 0:  # the power limits alone meet the budget, or nobody ever takes part
+    if not len(who):  # nobody ever takes part
         return float(np.exp(low))
+    if excess(low) <= 0:  # the power limits alone meet the budget: the claim of the round with the least noise
+        return float(costs(np.exp(low)).max() ** -0.5) * (1 - 1e-6)
     root = brentq(excess, low, high, xtol=1e-13)
     return float(np.exp(root)) * (1 + 1e-12)
 

@@ -34,7 +34,8 @@ def read(path: Path) -> Mapping[str, Array]:
     except (BadZipFile, OSError, ValueError, EOFError, MemoryError, zlib.error) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{where}: not a readable .npz of plain arrays ({error})") from None
+        reason = "" if isinstance(error, ValueError) else f" ({error})"  # NumPy's own advice is to unpickle it
+        raise InputError(f"{where}: not a readable .npz of plain arrays{reason}") from None
     odd = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
     if odd:
         raise InputError(f"{where}: {', '.join(odd)}: not an array")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pfels.cli import main
 from pfels.documents.data import DataSet, DataSets
 from pfels.documents.paper import Reproduction
 from pfels.documents.privacy import NoiseForBudget, PresetPrivacy, PrivacyFigures
@@ -59,13 +60,29 @@ def command(arguments: list[str], folder: Path) -> str:
     return done.stdout
 
 
+def command_here(
+    arguments: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """The same in this process, which has PyTorch loaded already."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PFELS_DATA", str(folder / "cache"))
+    monkeypatch.setattr(sys, "argv", ["pfels", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    assert not ended.value.code, printed.err
+    return printed.out
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_works_in_words_and_as_json(name: str, tmp_path: Path):
+def test_every_command_works_in_words_and_as_json(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     arguments, said, kind = COMMANDS[name]
     words = command(arguments, tmp_path)
     assert re.search(said, words), words
     assert max(map(len, words.splitlines())) <= 80, "every line fits a terminal of 80 columns"
-    assert misfits(kind, json.loads(command([*arguments, "--json"], tmp_path))) == []
+    assert misfits(kind, json.loads(command_here([*arguments, "--json"], tmp_path, monkeypatch, capsys))) == []
 
 
 def test_a_report_is_written_about_what_was_run(tmp_path: Path):

@@ -85,8 +85,8 @@ def test_the_tables_are_reproduced_at_full_scale(
 
 @NEEDS_PRESETS
 def test_the_paper_s_networks_have_the_sizes_they_should():
-    assert experiment_link.dimension(load_config("cifar10")) == 9_750_922
-    assert experiment_link.dimension(load_config("femnist")) == 11_192_446
+    assert experiment_link.model_dimension(load_config("cifar10")) == 9_750_922
+    assert experiment_link.model_dimension(load_config("femnist")) == 11_192_446
 
 
 @NEEDS_PRESETS
@@ -262,7 +262,7 @@ def test_a_scaled_epsilon_limits_beta_as_often_at_another_size():
     here, there = load_config("demo"), load_config("demo", {"model.hidden": 200, "rounds": 300})
     scale = epsilon_scale(here, there)
     assert scale == pytest.approx(
-        math.sqrt(experiment_link.dimension(there) / experiment_link.dimension(here)), rel=1e-9
+        math.sqrt(experiment_link.model_dimension(there) / experiment_link.model_dimension(here)), rel=1e-9
     )
     shares = []
     for config, epsilon in ((here, 0.5), (there, 0.5 * scale)):

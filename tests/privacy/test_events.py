@@ -166,7 +166,7 @@ def test_every_adversary_and_relation_explains_itself():
         (5.5871, "5.588"),
         (0.0097, "0.0097"),
         (99.9, "99.9"),
-        (17583.4, "more than 100 (at most 17,583)"),
+        (17583.4, "more than 100 (at most 17,584)"),
         (None, "none"),
     ],
 )
@@ -182,7 +182,7 @@ def test_past_100_a_loss_says_so(epsilon: float | None, shown: str):
 
 
 def test_figures_name_whom_they_are_about():
-    assert Adversary.OUTSIDER.sentence.startswith("an outsider: sees every released model")
+    assert Adversary.OUTSIDER.sentence.startswith("an outsider, who sees every released model")
     assert Adversary.SERVER.sentence.startswith("the server")
     assert Neighbours.REPLACE_ONE.sentence.endswith("at most 2s")
     numbers = {"delta": 1e-3, "devices": 1000, "cohort": 32}

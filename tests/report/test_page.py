@@ -85,7 +85,7 @@ def test_a_row_is_the_mean_and_spread_of_the_summaries_behind_it(folder: Path, d
 
 def test_privacy_is_shown_in_words_that_do_not_promise_more_than_the_figure():
     none, small, large = {"epsilon": None}, {"epsilon": 3.14159}, {"epsilon": 100.5}
-    assert [words.epsilon(loss) for loss in (none, small, large)] == ["none", "3.14", "> 100"]
+    assert [words.epsilon(loss) for loss in (none, small, large)] == ["none", "3.15", "> 100"]
     claims = [{"epsilon": 0.5, "valid": False}, {"epsilon": 0.05, "valid": True}]
     assert [words.claimed_epsilon(claim) for claim in claims] == ["0.5*", "0.05"]
     kinds = [(none, small), (none, none), (small, large)]

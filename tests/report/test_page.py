@@ -89,7 +89,7 @@ def test_privacy_is_shown_in_words_that_do_not_promise_more_than_the_figure():
     claims = [{"epsilon": 0.5, "valid": False}, {"epsilon": 0.05, "valid": True}]
     assert [words.claimed_epsilon(claim) for claim in claims] == ["0.5*", "0.05"]
     kinds = [(none, small), (none, none), (small, large)]
-    assert [words.outsider_epsilon({"outsider": o, "server": s}) for o, s in kinds] == ["as server", "none", "3.14"]
+    assert [words.outsider_epsilon({"outsider": o, "server": s}) for o, s in kinds] == ["as server", "none", "3.15"]
 
 
 def test_every_table_of_privacy_figures_names_its_adversary_its_neighbours_and_its_delta(compared: Comparison):

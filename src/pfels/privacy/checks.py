@@ -29,7 +29,7 @@ def require_delta(delta: float) -> None:
 
 
 def require_count(name: str, value: int, *, minimum: int = 1, maximum: int | None = None) -> None:
-    """Nothing, or an InputError unless the number is whole and within its range."""
+    """Raise an InputError unless the number is an integer within its range."""
     if value != int(value) or value < minimum or (maximum is not None and value > maximum):
         span = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise InputError(f"{name} = {value}: must be a whole number {span}")

@@ -30,6 +30,8 @@ class Purpose(IntEnum):
     CHANNEL_NOISE = 9
     DEVICE_NOISE = 10
     SYNTHETIC = 11
+    TURNS = 12
+    BLOCKS = 13
 
 
 def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:

@@ -16,6 +16,7 @@ from pfels.schemes import registry
 from pfels.schemes.dp_fedavg import DpFedAvg
 from pfels.schemes.draws import Draws
 from pfels.schemes.fedavg import FedAvg
+from pfels.schemes.memory import Memory
 from pfels.schemes.participation import ParticipationCount
 from pfels.schemes.pfels import Pfels
 from pfels.schemes.pfels_plus import PfelsPlus, public_level
@@ -168,7 +169,7 @@ def test_nothing_longer_than_its_norm_bound_is_transmitted_whatever_a_scheme_doe
     e = build(small(scheme=name))
     scheme, theta = kind(e.setting), e.network.initial(generator(0, Purpose.MODEL))
     with pytest.raises(GuardError, match=r"norm bound|sensitivity bound"):
-        play(scheme, e.draws, scheme.prepare(e.draws, 0), theta, e.training, memory={})
+        play(scheme, e.draws, scheme.prepare(e.draws, 0), theta, e.training, memory=Memory())
 
 
 def test_a_plan_that_contradicts_itself_is_refused():

@@ -12,6 +12,7 @@ from pfels import seeding
 from pfels.experiment import loop
 from pfels.experiment.setup import Experiment, build
 from pfels.schemes.draws import Draws
+from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundResult
 from pfels.schemes.round import play as play_round
 from pfels.seeding import Purpose, generator
@@ -46,7 +47,7 @@ SUMMARY = {
 
 def play(e: Experiment, t: int = 0) -> RoundResult:
     theta = e.network.initial(generator(e.config.seed, Purpose.MODEL))
-    return play_round(e.scheme, e.draws, e.scheme.prepare(e.draws, t), theta, e.training, memory={})
+    return play_round(e.scheme, e.draws, e.scheme.prepare(e.draws, t), theta, e.training, memory=Memory())
 
 
 def test_a_run_has_the_promised_fields_and_one_record_per_round(scheme: str):

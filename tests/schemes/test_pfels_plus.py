@@ -18,6 +18,7 @@ from pfels.experiment.link import Link, link_of
 from pfels.experiment.setup import build
 from pfels.privacy.calibration import participation_cap
 from pfels.schemes import pfels_plus
+from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.registry import load_scheme
 from pfels.schemes.round import local_updates
 from pfels.schemes.round import play as play_round
@@ -37,7 +38,7 @@ def plus(**changes):
 def play(e, t: int = 0, theta=None, memory=None, scheme=None):
     theta = e.network.initial(generator(0, Purpose.MODEL)) if theta is None else theta
     scheme = scheme or e.scheme
-    return play_round(scheme, e.draws, scheme.prepare(e.draws, t), theta, e.training, memory=memory or {})
+    return play_round(scheme, e.draws, scheme.prepare(e.draws, t), theta, e.training, memory=memory or Memory())
 
 
 def forecast_privacy(config):
@@ -189,13 +190,13 @@ def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
     """transmit() would refuse a longer signal; what is held back is what projection left out."""
     e = build(plus(compression__error_feedback=True, channel__gain_mean=0.01, privacy__total_epsilon=300.0))
     theta = e.network.initial(generator(0, Purpose.MODEL))
-    memory: dict[int, torch.Tensor] = {}
+    memory = Memory()
     for t in range(15):
         plan, result = e.scheme.prepare(e.draws, t), play(e, t, theta, memory)
         assert set(result.kept) == set(plan.cohort.tolist())
         air = plan.require_air()
         assert np.all(np.array(result.device_energy) <= (air.beta * air.bound / np.abs(air.gains)) ** 2)
-        memory |= result.kept
+        memory = memory.after(plan, result)
     plan, fresh = e.scheme.prepare(e.draws, 0), play(e, 0, theta)
     kept = e.draws.rand_k(0)
     for device in plan.sending.tolist():
@@ -204,7 +205,7 @@ def test_error_feedback_keeps_what_was_not_sent_and_never_exceeds_the_bound():
         clipped = update * min(1.0, e.setting.bound / float(update.norm()))
         dropped = torch.ones(len(theta), dtype=torch.bool)
         dropped[kept] = False
-        assert torch.allclose(fresh.kept[device][dropped], clipped[dropped], rtol=1e-4, atol=1e-7)
+        assert torch.allclose(fresh.kept[device].row[dropped], clipped[dropped], rtol=1e-4, atol=1e-7)
 
 
 def test_with_error_feedback_what_projection_left_out_waits_and_nothing_is_sent_twice():
@@ -212,11 +213,11 @@ def test_with_error_feedback_what_projection_left_out_waits_and_nothing_is_sent_
     e = build(plus(compression__error_feedback=True, compression__ratio=0.5, training__clip=0.1))
     theta, setting = e.network.initial(generator(0, Purpose.MODEL)), e.setting
     plan, chosen = e.scheme.prepare(e.draws, 0), e.scheme.indices(e.draws, theta, 0)
-    memory = {device: 0.01 * torch.randn(setting.dimension) for device in plan.cohort.tolist()}
+    memory = Memory({device: Kept(0.01 * torch.randn(setting.dimension)) for device in plan.cohort.tolist()})
     lengths, air = [], plan.require_air()
     for part, _ in local_updates(e.training, e.draws, theta, 0, plan.sending):
         devices = plan.sending[part.places].tolist()
-        whole = part.updates + torch.stack([memory[device] for device in devices])
+        whole = part.updates + torch.stack([memory.devices[device].row for device in devices])
         whole *= (setting.bound / whole.norm(dim=1, keepdim=True)).clamp(max=1)
         x, kept = e.scheme.send_and_keep(plan, part, chosen, memory)
         h = torch.from_numpy(np.abs(air.gains[part.places])).float()
@@ -234,17 +235,22 @@ def test_what_devices_hold_back_does_not_pile_up():
     """It stays within the bound of an update; with what the clips cut off it would grow from round to round."""
     e = build(plus(compression__error_feedback=True, cohort__size=30, training__learning_rate=1.0))
     theta = e.network.initial(generator(0, Purpose.MODEL))
-    memory: dict[int, torch.Tensor] = {}
+    memory = Memory()
     for t in range(8):
-        memory |= play(e, t, theta, memory).kept
-        assert max(float(row.norm()) for row in memory.values()) <= e.setting.bound
+        memory = memory.after(e.scheme.prepare(e.draws, t), play(e, t, theta, memory))
+        assert max(float(kept.row.norm()) for kept in memory.devices.values()) <= e.setting.bound
 
 
-def test_what_a_device_held_back_is_kept_until_it_is_drawn_again(tmp_path: Path):
-    result = loop.run(plus(compression__error_feedback=True, rounds=4, run__checkpoint_every=1), tmp_path / "run")
-    drawn = sorted({device for record in result.records for device in record["cohort"]})
-    assert len(drawn) > max(len(record["cohort"]) for record in result.records)
-    assert load_file(tmp_path / "run" / "checkpoint.safetensors")["memory.ids"].tolist() == drawn
+def test_what_a_device_held_back_is_kept_until_it_is_drawn_again_and_is_gone_when_the_run_has_finished(tmp_path: Path):
+    config = plus(compression__error_feedback=True, rounds=5, run__checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(config, tmp_path / "run", progress=stop_after(4))
+    checkpoint = tmp_path / "run" / "checkpoint.safetensors"
+    kept = load_file(checkpoint)["memory.ids"].tolist()
+    records = loop.run(config, tmp_path / "run", resume=True).records[:4]
+    assert kept == sorted({device for record in records for device in record["cohort"]})
+    assert len(kept) > max(len(record["cohort"]) for record in records)
+    assert not [name for name in load_file(checkpoint) if name.startswith("memory")]
 
 
 def test_the_second_clip_is_the_square_root_of_p_and_the_level_is_the_same_in_any_unit_of_noise():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pfels.config.load import load_config
 from pfels.errors import InputError
 from pfels.experiment.link import Link, link_of
+from pfels.schemes.memory import Memory
 from pfels.schemes.round import play as play_round
 from pfels.studies.theory import (
     BOUNDS,
@@ -68,7 +69,7 @@ def lifted_noise(link: Link, training: Any, rounds: int) -> tuple[float, float]:
     squares, theta = [], torch.zeros(link.setting.dimension)
     for t in range(rounds):
         plan = link.scheme.prepare(link.draws, t)
-        estimate = play_round(link.scheme, link.draws, plan, theta, training, memory={}).estimate
+        estimate = play_round(link.scheme, link.draws, plan, theta, training, memory=Memory()).estimate
         squares.append(plan.beta**2 * float(estimate.double().square().sum()))
     return float(np.mean(squares)), float(np.std(squares)) / math.sqrt(rounds)
 
@@ -97,7 +98,7 @@ def test_a_parabola_keeps_the_corrected_bound_and_breaks_the_printed_one():
         planned = link.scheme.prepare(link.draws, t)
         air = planned.require_air()
         reach.append(float(np.min(np.abs(air.gains) * np.sqrt(air.powers))))
-        theta = theta + play_round(link.scheme, link.draws, planned, theta, training, memory={}).estimate
+        theta = theta + play_round(link.scheme, link.draws, planned, theta, training, memory=Memory()).estimate
     plan = course(cohort=32, dimension=setting.dimension, privacy_limit=math.inf, weakest_amplitudes=np.array(reach))
     assert plan.learning_rate <= learning_rate_limit(losses, local_steps=5, lost=0.0)
     measured = float(np.mean(gradients))

@@ -16,7 +16,7 @@ from pfels.training import gram
 from pfels.training.local import LocalTraining, chunks, evaluate, resolve
 from pfels.training.networks import build
 
-SHAPES = {"mlp": (1, 6, 6), "cnn": (1, 12, 12), "vgg11": (3, 32, 32), "resnet18": (1, 28, 28)}
+SHAPES = {"linear": (1, 6, 6), "mlp": (1, 6, 6), "cnn": (1, 12, 12), "vgg11": (3, 32, 32), "resnet18": (1, 28, 28)}
 
 
 class RandomFederation:
@@ -72,11 +72,12 @@ def plain_loop(work: LocalTraining, device: int) -> tuple[Tensor, float]:
     """One device's update and mean loss, by nn.Sequential and torch.optim.SGD."""
     x, y = work.federation.one(device)  # type: ignore[attr-defined]
     theta = work.network.initial(generator(0, Purpose.MODEL))
-    w1, b1, w2, b2 = (p.value[0] for p in work.network.stacked(theta[None], theta[None], 0.0))
-    model = nn.Sequential(nn.Flatten(), nn.Linear(*w1.shape), nn.ReLU(), nn.Linear(*w2.shape))
+    values = [p.value[0] for p in work.network.stacked(theta[None], theta[None], 0.0)]
+    first, *others = (nn.Linear(*weight.shape) for weight in values[::2])
+    model = nn.Sequential(nn.Flatten(), first, *(layer for other in others for layer in (nn.ReLU(), other)))
     with torch.no_grad():
-        for parameter, value in zip(model.parameters(), (w1.T, b1, w2.T, b2), strict=True):
-            parameter.copy_(value)
+        for parameter, value in zip(model.parameters(), values, strict=True):
+            parameter.copy_(value.T if value.dim() == 2 else value)
     before = copy.deepcopy(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=work.learning_rate, momentum=work.momentum)
     losses, draw = [], orders(device)
@@ -94,8 +95,9 @@ def plain_loop(work: LocalTraining, device: int) -> tuple[Tensor, float]:
 
 @pytest.mark.parametrize("engine", ["batched", "threaded"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_cohort_gets_the_updates_of_a_plain_loop_over_its_devices(engine, case):
-    work, devices = training("mlp", engine, **CASES[case]), [4, 7, 9, 10, 13]
+@pytest.mark.parametrize("name", ["linear", "mlp"])
+def test_a_cohort_gets_the_updates_of_a_plain_loop_over_its_devices(name, engine, case):
+    work, devices = training(name, engine, **CASES[case]), [4, 7, 9, 10, 13]
     updates, losses = train_cohort(work, devices)
     for row, loss, device in zip(updates, losses, devices, strict=True):
         wanted, wanted_loss = plain_loop(work, device)
@@ -104,7 +106,7 @@ def test_a_cohort_gets_the_updates_of_a_plain_loop_over_its_devices(engine, case
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["linear", "mlp", "cnn"])
 def test_engines_agree(name, case):
     devices = list(range(9))
     one, losses = train_cohort(training(name, "batched", **CASES[case]), devices)
@@ -124,7 +126,7 @@ def test_engines_agree_on_deep_networks(name, monkeypatch):
 
 @pytest.mark.parametrize("case", ["full batch", "uneven devices and several batches"])
 @pytest.mark.parametrize("engine", ["batched", "threaded"])
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["linear", "mlp", "cnn"])
 def test_results_are_bit_identical_for_any_number_of_workers(name, engine, case, monkeypatch):
     monkeypatch.setattr("pfels.training.local.CHUNK_PARAMETERS", 10_000)
     devices = list(range(0, 33, 3))
@@ -141,10 +143,28 @@ def test_the_gram_matrix_is_used_where_it_takes_fewer_multiplications():
     assert not gram.pays(network, examples=50, epochs=1)
     assert not gram.pays(network, examples=5000, epochs=5)
     assert not gram.pays(build("cnn", shape=(1, 28, 28), classes=10, hidden=64), examples=50, epochs=5)
+    linear = build("linear", shape=(1, 28, 28), classes=10, hidden=64)
+    assert gram.pays(linear, examples=20, epochs=5)
+    assert not gram.pays(linear, examples=100, epochs=5)
+
+
+@pytest.mark.parametrize("pays", [True, False])
+@pytest.mark.parametrize("name", ["linear", "mlp"])
+def test_the_gram_matrix_changes_no_update(name, pays, monkeypatch):
+    monkeypatch.setattr(gram, "pays", lambda network, *, examples, epochs: pays)
+    work = training(name, "batched", **CASES["uneven devices and several batches"])
+    for row, device in zip(train_cohort(work, [1, 2, 5])[0], [1, 2, 5], strict=True):
+        torch.testing.assert_close(row, plain_loop(work, device)[0], rtol=1e-4, atol=1e-6)
 
 
 def test_auto_is_a_fixed_rule():
-    for name, engine in (("mlp", "batched"), ("cnn", "threaded"), ("vgg11", "threaded"), ("resnet18", "threaded")):
+    for name, engine in (
+        ("linear", "batched"),
+        ("mlp", "batched"),
+        ("cnn", "threaded"),
+        ("vgg11", "threaded"),
+        ("resnet18", "threaded"),
+    ):
         network = build(name, shape=SHAPES[name], classes=5, hidden=8)
         assert resolve("auto", network) == engine
         assert resolve("batched", network) == "batched"

@@ -12,6 +12,8 @@ from pfels.training.layers import Tape, cross_entropy
 from pfels.training.networks import Network, build
 
 SIZES = [
+    ("linear", (1, 28, 28), 10, 7_850),
+    ("linear", (704,), 10, 7_050),
     ("mlp", (1, 28, 28), 10, 50_890),
     ("cnn", (1, 28, 28), 10, 114_314),
     ("cnn", (3, 32, 32), 10, 145_834),
@@ -41,6 +43,8 @@ def plain(name: str, parameters: list[Tensor], x: Tensor) -> Tensor:
     def norm(x: Tensor) -> Tensor:
         return F.group_norm(x, 32)
 
+    if name == "linear":
+        return dense(x.flatten(1))
     if name == "mlp":
         return dense(dense(x.flatten(1)).relu())
     if name == "cnn":
@@ -68,6 +72,8 @@ def test_networks_have_exactly_the_stated_number_of_parameters(name, shape, clas
 @pytest.mark.parametrize(
     ("name", "shape", "devices"),
     [
+        ("linear", (1, 8, 8), 2),
+        ("linear", (60,), 1),
         ("mlp", (1, 8, 8), 2),
         ("cnn", (1, 9, 13), 1),
         ("cnn", (3, 16, 16), 3),

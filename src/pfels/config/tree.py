@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 
 from pfels.config.messages import explain
 from pfels.config.toml import to_toml
+from pfels.privacy.events import Sampling
 from pfels.schemes.registry import OFF_BY_DEFAULT, scheme_entry, scheme_names, users_of
 from pfels.schemes.scheme import OwnSettings
 
@@ -16,6 +17,8 @@ Positive = Annotated[float, Field(ge=1e-20, le=1e20, allow_inf_nan=False)]  # sq
 Decibels = Annotated[float, Field(ge=-300, le=300)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
+# Keys that were added later, with the defaults that change nothing: runs from before keep their hash.
+LATER_KEYS = {"data.features": "none", "server.average": 0.0}
 
 
 class _Table(BaseModel):
@@ -36,6 +39,7 @@ class Data(_Table):
     partition: Literal["iid", "dirichlet", "writer"] = "iid"
     alpha: float = Field(default=0.5, ge=0, allow_inf_nan=False)
     beta: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    features: Literal["none", "hog", "scattering"] = "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -60,7 +64,7 @@ class Data(_Table):
 class Model(_Table):
     """The network every device trains."""
 
-    name: Literal["mlp", "cnn", "vgg11", "resnet18"] = "mlp"
+    name: Literal["linear", "mlp", "cnn", "vgg11", "resnet18"] = "mlp"
     hidden: Count = 64
 
 
@@ -80,10 +84,11 @@ class Training(_Table):
 
 
 class Cohort(_Table):
-    """Who takes part in a round: exactly `size` devices, or each with probability size/devices."""
+    """Who takes part in a round: exactly `size` devices, each with probability size/devices, or one of ⌊devices/size⌋
+    groups after the other (`turns`)."""
 
     size: Count = 32
-    sampling: Literal["without-replacement", "poisson"] = "without-replacement"
+    sampling: Literal["without-replacement", "poisson", "turns"] = "without-replacement"
 
 
 class Channel(_Table):
@@ -122,10 +127,14 @@ class Privacy(_Table):
 
 
 class Server(_Table):
-    """What the server does with a round's estimate: θ ← θ + learning_rate·v with v ← momentum·v + Δ̂."""
+    """What the server does with a round's estimate: θ ← θ + learning_rate·v with v ← momentum·v + Δ̂.
+
+    With `average` = a the run delivers the exponential average of its models, of decay min(a, (1 + t)/(10 + t)).
+    """
 
     learning_rate: Positive = 1.0
     momentum: float = Field(default=0.0, ge=0, lt=1)
+    average: float = Field(default=0.0, ge=0, lt=1)
 
 
 class Run(_Table):
@@ -159,6 +168,11 @@ class Config(_Table):
     own: SerializeAsAny[OwnSettings] | None = Field(default=None, exclude=True)
 
     @property
+    def sampling(self) -> Sampling:
+        """How cohorts are drawn: as the scheme always does, or as `cohort.sampling` says."""
+        return scheme_entry(self.scheme).sampling or Sampling(self.cohort.sampling)
+
+    @property
     def delta(self) -> float:
         """The δ of every privacy figure: the one that is set, or 1/N."""
         return 1 / self.data.devices if self.privacy.delta is None else self.privacy.delta
@@ -188,6 +202,11 @@ class Config(_Table):
         uses = scheme_entry(self.scheme).uses
         if self.cohort.size > devices:
             raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}")
+        if self.sampling is Sampling.TURNS and self.cohort.size > devices // 2:
+            raise ValueError(
+                f"cohort.size = {self.cohort.size}: devices send in turns, so it must be at most half of data.devices "
+                f"= {devices}"
+            )
         if not channel.gain_min <= channel.gain_max:
             raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")
         if not channel.snr_min_db <= channel.snr_max_db:
@@ -215,6 +234,7 @@ class Config(_Table):
     def digest(self, *, leaving_out: Collection[str] = NEUTRAL_KEYS) -> str:
         """A hash of all that can change a result."""
         kept = {key: value for key, value in self.flat().items() if key not in leaving_out}
+        kept = {key: value for key, value in kept.items() if LATER_KEYS.get(key) != value}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
     def to_toml(self) -> str:

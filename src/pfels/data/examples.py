@@ -12,8 +12,9 @@ from torch import Tensor
 class Examples:
     """Examples of shape (features,) or (channels, height, width), as stored, with int64 labels from 0.
 
-    Pixels are stored as bytes, a quarter of the memory. `take` returns float32: bytes are scaled to [0, 1], then all
-    values to (x − centre)/spread, with constants fixed per data set, the same on all devices.
+    Pixels are stored as bytes, a quarter of the memory, and features of images in float16. `take` returns float32:
+    bytes are scaled to [0, 1], then all values to (x − centre)/spread, with constants fixed per data set, the same on
+    all devices.
     """
 
     x: Tensor
@@ -34,7 +35,7 @@ class Examples:
         return self._floats(self.x[rows]), self.y[rows]
 
     def _floats(self, x: Tensor) -> Tensor:
-        scaled = x.float().div_(255) if x.dtype == torch.uint8 else x
+        scaled = x.float().div_(255) if x.dtype == torch.uint8 else x.float()
         return scaled if (self.centre, self.spread) == (0.0, 1.0) else (scaled - self.centre) / self.spread
 
 

@@ -27,6 +27,7 @@ class RoundRecord(TypedDict):
     cohort: list[int]  # devices drawn
     participants: int  # how many of them were heard
     silent: int  # how many were not: silent by choice, diverged, or no answer
+    echoes: NotRequired[int]  # how many other devices were heard that repeat what they sent at their turn
     beta: float | None  # level β at which signals arrive; null: ideal links, or nobody sent
     limit: str | None  # what set β: power or privacy
     noise_multiplier: float | None  # z of the released sum; 0: no noise
@@ -63,8 +64,9 @@ class Summary(TypedDict):
     rounds: int  # T
     dimension: int  # d, the number of parameters
     engine: NotRequired[str]  # batched or threaded
-    accuracy: float  # test accuracy of the final model
-    loss: float | None  # test loss of the final model; null: not finite
+    accuracy: float  # test accuracy of the model delivered: the last one, or with server.average their average
+    accuracy_last: NotRequired[float]  # test accuracy of the last model
+    loss: float | None  # test loss of the model delivered; null: not finite
     energy: float | None  # Σ‖x‖² in units of σ₀²; null: ideal links
     energy_bound: NotRequired[float | None]  # its expectation with every update at its norm bound
     subcarriers: int  # channel uses

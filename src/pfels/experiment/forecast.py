@@ -11,7 +11,6 @@ from pfels.config.tree import Config
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.link import Link, link_of
 from pfels.privacy.accountant import ServerLedger
-from pfels.privacy.gaussian import mu_squared
 from pfels.schemes.draws import CachedDraws, DrawCache
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
@@ -50,11 +49,11 @@ class Forecast:
             self.noise_multipliers.append(event.noise_multiplier)
         if event.participants:
             who = np.array(event.participants)
-            self._mu_squared[who] += mu_squared(event.server_noise_multiplier)
+            self._mu_squared[who] += event.server_costs
             self._participations[who] += 1
         self.subcarriers += plan.subcarriers
         self.slots += slots(plan.subcarriers, subcarriers=subcarriers)
-        self.silent += len(plan.cohort) - len(plan.sending)
+        self.silent += len(plan.cohort) - len(plan.training)
         self.cohort_dependent = self.cohort_dependent or event.cohort_dependent
         self.claimed_epsilon = plan.claimed_epsilon
 

@@ -92,6 +92,8 @@ class Ledger:
             "test_loss": None,
             "privacy": privacy,
         }
+        if plan.fresh is not None:
+            record["echoes"] = result.repeated
         if result.replies is not None:
             record["replies"] = result.replies
         if result.lost:
@@ -117,7 +119,7 @@ class Ledger:
         worst, distribution = self.server.worst(delta=setting.delta), self.server.distribution(delta=setting.delta)
         outsider = outsider_loss(
             self.noise_multipliers, devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling,
-            delta=setting.delta, cohort_dependent=self.cohort_dependent,
+            delta=setting.delta, cohort_dependent=self.cohort_dependent, server=worst,
         )  # fmt: skip
         return {
             "noise_multiplier_min": minimum,
@@ -160,14 +162,14 @@ class Ledger:
 
 def _silent(plan: RoundPlan, result: RoundResult) -> int:
     """How many of the cohort were not heard."""
-    return result.unheard + len(plan.cohort) - len(plan.sending)
+    return result.unheard + len(plan.cohort) - len(plan.training)
 
 
 def _device_energy(plan: RoundPlan, result: RoundResult) -> list[float] | None:
     """The energy of each member of the cohort, in order."""
     if result.device_energy is None:
         return None
-    spent = dict(zip(plan.sending.tolist(), result.device_energy, strict=True))
+    spent = dict(zip(plan.training.tolist(), result.device_energy, strict=True))
     return [spent.get(device, 0.0) for device in plan.cohort.tolist()]
 
 

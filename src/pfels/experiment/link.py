@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from pfels.config.tree import Config
+from pfels.data import features
 from pfels.data.catalog import find
 from pfels.privacy.calibration import Budget
-from pfels.privacy.events import Sampling
 from pfels.schemes.draws import Draws
-from pfels.schemes.registry import load_scheme, scheme_entry
+from pfels.schemes.registry import load_scheme
 from pfels.schemes.scheme import Scheme
 from pfels.schemes.setting import Setting
 from pfels.training import architectures
@@ -34,7 +34,13 @@ class Link(NamedTuple):
 
 
 def example(config: Config) -> Example:
-    """What an example of this config's data looks like; a user's own data are read to find out."""
+    """What the network sees of an example of this config's data: its features, if the config has any."""
+    shape, classes = stored_example(config)
+    return Example(features.shape_of(config.data.features, shape), classes)
+
+
+def stored_example(config: Config) -> Example:
+    """What an example of this config's data looks like as stored; a user's own data are read to find out."""
     if config.data.name == "file":
         from pfels.data import datasets
 
@@ -53,11 +59,11 @@ def model_dimension(config: Config) -> int:
 
 def setting_of(config: Config, *, dimension: int) -> Setting:
     """The constants that a config gives its scheme; d is all that it needs to know of the model."""
-    channel, sampling = config.channel, scheme_entry(config.scheme).sampling
+    channel = config.channel
     return Setting(
         devices=config.data.devices,
         cohort_size=config.cohort.size,
-        sampling=Sampling(config.cohort.sampling) if sampling is None else sampling,
+        sampling=config.sampling,
         rounds=config.rounds,
         dimension=dimension,
         ratio=config.compression.ratio,
@@ -71,6 +77,8 @@ def setting_of(config: Config, *, dimension: int) -> Setting:
         silent_below=channel.silent_below,
         mask=config.compression.kind,
         error_feedback=config.compression.error_feedback,
+        momentum=config.server.momentum,
+        average=config.server.average,
         own=config.own,
     )
 

@@ -20,10 +20,11 @@ from pfels.errors import InputError, RunError
 from pfels.experiment.directory import Checkpoint, RunDirectory, check
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build
-from pfels.experiment.state import RunState
+from pfels.experiment.state import RunState, delivered
 from pfels.runtime.distributed import Ranks, Start
 from pfels.runtime.threads import one_thread_each
-from pfels.schemes.plan import Memory, RoundPlan, RoundResult
+from pfels.schemes.memory import Memory
+from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.round import play
 from pfels.training.local import evaluate
 from pfels.uplink.channel import slots
@@ -85,7 +86,7 @@ def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
     while state.round < config.rounds:
         state, _ = _round(experiment, state, simulate)
     nothing: Summary = {}  # type: ignore[typeddict-item]
-    return Result(nothing, state.theta.cpu(), list)
+    return Result(nothing, state.delivered.cpu(), list)
 
 
 def _lead(  # noqa: PLR0917
@@ -101,7 +102,7 @@ def _lead(  # noqa: PLR0917
     if check(directory.path, config) and (finished := directory.finished()) is not None:
         summary, last = finished
         ranks.send_start(Start(directory.engine or "", config.rounds, dict(last.tensors)))
-        return Result(summary, last.tensors["theta"], partial(directory.records, last.mark))
+        return Result(summary, delivered(last.tensors), partial(directory.records, last.mark))
     experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks)
     engine = experiment.training.engine
     about: Environment = {**environment(), "engine": engine}
@@ -140,6 +141,7 @@ def _play(
             if state.round % config.run.checkpoint_every == 0 and state.round < config.rounds:
                 save()
             progress(record)
+        state = replace(state, memory=Memory())  # a finished run holds nothing of a single device
         save()
     except KeyboardInterrupt:
         save()
@@ -150,9 +152,9 @@ def _play(
         raise
     summary = _summary(experiment, state, began)
     if directory is None:
-        return Result(summary, state.theta.cpu(), lambda: records)
+        return Result(summary, state.delivered.cpu(), lambda: records)
     directory.finish(summary)
-    return Result(summary, state.theta.cpu(), partial(directory.records, state.mark))
+    return Result(summary, state.delivered.cpu(), partial(directory.records, state.mark))
 
 
 def _round(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:
@@ -164,17 +166,24 @@ def _round(experiment: Experiment, state: RunState, play_round: PlayRound) -> tu
     if config.server.momentum:  # what the server does with a released estimate costs no privacy
         velocity = step = step + (0.0 if state.velocity is None else config.server.momentum * state.velocity)
     theta = state.theta + config.server.learning_rate * step  # Algorithm 2, line 16
+    average = _averaged(state, theta, t, config.server.average) if config.server.average else None
     ledger = state.ledger.after(plan, result, slots=slots(plan.subcarriers, subcarriers=config.channel.subcarriers))
     record = ledger.record(plan, result, setting)
     if experiment.ranks.leads and ((t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds):
-        record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta)
-    memory = {**state.memory, **result.kept} if result.kept else state.memory
-    return RunState(t + 1, theta, velocity, memory, ledger, state.mark), record
+        record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta if average is None else average)
+    return RunState(t + 1, theta, velocity, average, state.memory.after(plan, result), ledger, state.mark), record
+
+
+def _averaged(state: RunState, theta: Tensor, t: int, average: float) -> Tensor:
+    """The exponential average of the released models, with a shorter memory in the first rounds."""
+    weight = min(average, (1 + t) / (10 + t))
+    return weight * state.delivered + (1 - weight) * theta
 
 
 def _summary(experiment: Experiment, state: RunState, began: float) -> Summary:
     config = experiment.config
-    accuracy, loss = _evaluate(experiment, state.theta)
+    accuracy, loss = _evaluate(experiment, state.delivered)
+    last = accuracy if state.average is None else _evaluate(experiment, state.theta)[0]
     return {
         "scheme": config.scheme,
         "seed": config.seed,
@@ -182,6 +191,7 @@ def _summary(experiment: Experiment, state: RunState, began: float) -> Summary:
         "dimension": experiment.network.dimension,
         "engine": experiment.training.engine,
         "accuracy": accuracy,
+        "accuracy_last": last,
         "loss": loss,
         **state.ledger.summary(experiment.setting, slot_s=config.channel.slot_ms / 1000),
         "seconds": round(time.perf_counter() - began, 3),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from pfels.config.tree import Config
-from pfels.data import datasets, partition
+from pfels.data import datasets, features, partition, synthetic
 from pfels.data.partition import Federation
 from pfels.data.synthetic import SyntheticFederation
 from pfels.errors import InputError
@@ -79,11 +79,13 @@ def federate(config: Config) -> Federation:
     """The devices of a config and their examples."""
     data = config.data
     if data.name == "synthetic":
+        features.shape_of(data.features, (synthetic.FEATURES,))  # refused, since these are not images
         return SyntheticFederation(
             seed=config.seed, devices=data.devices, per_device=data.per_device,
             alpha=data.alpha, beta=data.beta, iid=data.partition == "iid",
         )  # fmt: skip
+    dataset = features.extract(datasets.load(data.name, data.path), data.features)
     return partition.split(
-        datasets.load(data.name, data.path), generator(config.seed, Purpose.PARTITION), kind=data.partition,
+        dataset, generator(config.seed, Purpose.PARTITION), kind=data.partition,
         devices=data.devices, per_device=data.per_device, alpha=data.alpha,
     )  # fmt: skip

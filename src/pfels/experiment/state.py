@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-import torch
 from torch import Tensor
 
 from pfels.experiment.directory import Checkpoint
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.log import LogMark
 from pfels.experiment.setup import Experiment
-from pfels.schemes.plan import Memory
+from pfels.schemes.memory import Memory
 from pfels.seeding import Purpose, generator
 
 
@@ -22,6 +21,7 @@ class RunState:
     round: int
     theta: Tensor
     velocity: Tensor | None
+    average: Tensor | None
     memory: Memory
     ledger: Ledger
     mark: LogMark
@@ -31,16 +31,20 @@ class RunState:
         """Before the first round."""
         theta = experiment.network.initial(generator(experiment.config.seed, Purpose.MODEL))
         ledger = Ledger.empty(devices=experiment.config.data.devices)
-        return cls(0, theta.to(experiment.ranks.device), None, {}, ledger, LogMark())
+        return cls(0, theta.to(experiment.ranks.device), None, None, Memory(), ledger, LogMark())
+
+    @property
+    def delivered(self) -> Tensor:
+        """The model that a run delivers if it ends here: the average of the models, or the last one."""
+        return self.theta if self.average is None else self.average
 
     def checkpoint(self) -> Checkpoint:
         """The state as it is saved."""
-        tensors = {"theta": self.theta.cpu(), **self.ledger.tensors()}
+        tensors = {"theta": self.theta.cpu(), **self.ledger.tensors(), **self.memory.tensors()}
         if self.velocity is not None:
             tensors["velocity"] = self.velocity.cpu()
-        if self.memory:
-            tensors["memory.ids"] = torch.tensor(sorted(self.memory))
-            tensors["memory"] = torch.stack([self.memory[device].cpu() for device in sorted(self.memory)])
+        if self.average is not None:
+            tensors["average"] = self.average.cpu()
         return Checkpoint(self.round, tensors, self.ledger.totals(), self.mark)
 
     def restored(self, checkpoint: Checkpoint, experiment: Experiment) -> Self:
@@ -50,8 +54,12 @@ class RunState:
         return replace(state, round=checkpoint.round, ledger=ledger, mark=checkpoint.mark)
 
     def with_tensors(self, tensors: Mapping[str, Tensor], device: str) -> Self:
-        """The state with the model, the velocity and the devices' memory that a checkpoint holds."""
-        ids = tensors["memory.ids"].tolist() if "memory" in tensors else []
-        memory = {i: row.to(device) for i, row in zip(ids, tensors.get("memory", ()), strict=True)}
-        velocity = tensors["velocity"].to(device) if "velocity" in tensors else None
-        return replace(self, theta=tensors["theta"].to(device), velocity=velocity, memory=memory)
+        """The state with the models, the velocity and the memory that a checkpoint holds."""
+        velocity, average = (tensors[name].to(device) if name in tensors else None for name in ("velocity", "average"))
+        memory = Memory.restore(tensors, device)
+        return replace(self, theta=tensors["theta"].to(device), velocity=velocity, average=average, memory=memory)
+
+
+def delivered(tensors: Mapping[str, Tensor]) -> Tensor:
+    """The model that a finished run delivers, out of its last checkpoint."""
+    return tensors.get("average", tensors["theta"])

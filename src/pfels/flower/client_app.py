@@ -1,7 +1,8 @@
-"""The ClientApp: a node's devices train, clip, project and scale, and send k numbers each.
+"""The ClientApp: a node's devices train, clip, project and scale, and send k numbers each, or repeat what they sent.
 
 A node derives the round by itself: cohort, channel and level. It answers for its own devices only, only if they were
-drawn, and once per round, whatever the server asks.
+drawn or are to repeat, and once per round, whatever the server asks. A device repeats only what it sent at the turn that
+the node's own plan names.
 """
 
 import secrets
@@ -23,9 +24,10 @@ from pfels.flower import settings
 from pfels.flower.local_data import local_federation
 from pfels.flower.messages import Greeting, NodeShare, TrainRequest, numbers, packed, signals_record
 from pfels.runtime.threads import one_thread_each
+from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.round import local_updates, transmissions
-from pfels.schemes.scheme import remembers
+from pfels.schemes.scheme import keeps_unsent
 from pfels.training.updates import LocalUpdates
 
 Pairs = frozenset[tuple[str, Any]]
@@ -56,8 +58,9 @@ def train(message: Message, context: Context) -> Message:
         plan = experiment.scheme.prepare(experiment.draws, request.round)
         _check_devices(request, plan, context)
         context.state["done"] = ConfigRecord({"round": request.round})
-        signals = _signals(experiment, plan, request, context)
-    return Message(signals_record(signals), reply_to=message)
+        signals, silent = _signals(experiment, plan, request, context)
+        _forget(context, request.round, last=experiment.config.rounds - 1)
+    return Message(signals_record(signals, silent), reply_to=message)
 
 
 def _check_round(request: TrainRequest, experiment: Experiment, context: Context) -> None:
@@ -70,33 +73,54 @@ def _check_round(request: TrainRequest, experiment: Experiment, context: Context
 
 
 def _check_devices(request: TrainRequest, plan: RoundPlan, context: Context) -> None:
-    """Refuse devices that this node does not carry or that have no part in this round."""
+    """Refuse devices that this node does not carry, that have no part in this round, or that are named twice."""
     share = _share(context.node_config)
     for asked, drawn in ((request.devices, plan.sending), (request.waiting, plan.waiting)):
+        if len(set(asked)) < len(asked):
+            raise RunError(f"round {request.round}: a device is named twice")
         others = set(asked) - set(share.of(drawn).tolist())
         if others:
             raise RunError(f"round {request.round}: device {min(others)} is not on this node or was not drawn")
 
 
-def _signals(experiment: Experiment, plan: RoundPlan, request: TrainRequest, context: Context) -> Tensor:
-    """The signals of the requested devices, one row per device; what devices remember goes to the node's state."""
+def _signals(
+    experiment: Experiment, plan: RoundPlan, request: TrainRequest, context: Context
+) -> tuple[Tensor, list[int]]:
+    """The signals of the requested devices, one row per device, and the devices that have nothing to repeat; what
+    devices remember goes to the node's state."""
     scheme, draws = experiment.scheme, experiment.draws
     if settings.read(context.run_config).secret_noise:  # fresh for every message: noise is never used twice
         draws = replace(draws, noise_seed=secrets.randbits(64))
     memory = _memory(context, [*request.devices, *request.waiting])
     A = scheme.indices(draws, request.theta, request.round)  # noqa: N806
-    rows, kept = [], dict[int, Tensor]()
-    for _, part in _updates(experiment, request, request.devices, plan.sending):
+    rows, kept, fresh = dict[int, Tensor](), dict[int, Kept](), set(plan.training.tolist())
+    for device, part in _updates(experiment, request, [d for d in request.devices if d in fresh], plan.training):
         sent = transmissions(scheme, draws, plan, part, A, memory=memory)
-        rows.append(sent.signals.clone())
+        rows[device] = sent.signals.clone()
         kept |= sent.kept
-    if remembers(scheme):
+    rows |= _repeated(plan, [device for device in request.devices if device not in fresh], memory)
+    if keeps_unsent(scheme):
         for device, part in _updates(experiment, request, request.waiting, plan.waiting):
-            kept[device] = scheme.keep(plan, part, memory)[0].clone()
+            kept[device] = Kept(scheme.keep(plan, part, memory)[0].clone())
     for device, held in kept.items():
-        context.state[f"memory.{device}"] = packed(held)
+        context.state[f"memory.{device}"] = packed(held.row)
+        if held.used_until is not None:
+            context.state[f"until.{device}"] = ConfigRecord({"round": held.used_until})
     width = experiment.setting.dimension if A is None else len(A)
-    return torch.cat(rows) if rows else torch.empty(0, width)
+    sent_rows = [rows[device] for device in request.devices if device in rows]
+    silent = [device for device in request.devices if device not in rows]
+    return torch.cat(sent_rows) if sent_rows else torch.empty(0, width), silent
+
+
+def _repeated(plan: RoundPlan, devices: Sequence[int], memory: Memory) -> dict[int, Tensor]:
+    """What these devices send again, at their levels of this round: what they kept at the turn that the plan means.
+    Those who kept nothing of it are left out."""
+    places, ends, rows = {device: place for place, device in enumerate(plan.sending.tolist())}, plan.ends, {}
+    for device in devices:
+        kept, place = memory.devices.get(device), places[device]
+        if kept is not None and ends is not None and kept.used_until == ends[place]:
+            rows[device] = plan.transmit(kept.row.unsqueeze(0), slice(place, place + 1))
+    return rows
 
 
 def _updates(
@@ -110,9 +134,21 @@ def _updates(
             yield device, part.one(row, at=places[device])
 
 
-def _memory(context: Context, devices: Sequence[int]) -> dict[int, Tensor]:
+def _memory(context: Context, devices: Sequence[int]) -> Memory:
     """What these devices kept in earlier rounds of this run."""
-    return {d: numbers(context.state[f"memory.{d}"]) for d in devices if f"memory.{d}" in context.state}
+    kept, state = dict[int, Kept](), context.state
+    for device in devices:
+        if f"memory.{device}" in state:
+            end = state[f"until.{device}"]["round"] if f"until.{device}" in state else None
+            kept[device] = Kept(numbers(state[f"memory.{device}"]), used_until=end)
+    return Memory(kept)
+
+
+def _forget(context: Context, t: int, *, last: int) -> None:
+    """Delete what no round after t uses; `last` is the run's last round."""
+    for name in [name for name in context.state if name.startswith("until.")]:
+        if context.state[name]["round"] <= t or t == last:
+            del context.state[name], context.state[f"memory.{name.removeprefix('until.')}"]
 
 
 def _share(node_config: Mapping[str, Any]) -> NodeShare:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfels.config.tree import Config
-from pfels.data import datasets
+from pfels.data import datasets, features
 from pfels.data.examples import Dataset
 from pfels.data.partition import ArrayFederation
 from pfels.errors import InputError
@@ -20,7 +20,7 @@ def local_federation(path: str, config: Config, share: NodeShare) -> ArrayFedera
     There is one device per writer in the file, in their order; a file without writers is for a node with one device.
     Devices of other nodes are empty here.
     """
-    data = _checked(datasets.load("file", path), path, config)
+    data = features.extract(_checked(datasets.load("file", path), path, config), config.data.features)
     mine, parts = share.of(np.arange(config.data.devices)), _by_writer(data)
     if len(parts) != len(mine):
         raise InputError(
@@ -36,7 +36,7 @@ def _checked(data: Dataset, path: str, config: Config) -> Dataset:
     """The data, if their shape and classes are those of the run."""
     if config.data.name == "file":  # then the run's own file sets both
         return data
-    wanted = link.example(config)
+    wanted = link.stored_example(config)
     if data.shape != wanted.shape or data.classes > wanted.classes:
         raise InputError(
             f"local-data = {path!r}: examples of shape {data.shape} in {data.classes} classes; must be {wanted.shape} "

@@ -5,7 +5,7 @@ the reason under which it is counted.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -78,7 +78,8 @@ class NodeShare:
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """A round's request to a node: `devices` train from θ and send; `waiting` train and keep their update."""
+    """A round's request to a node: `devices` send, those whose turn it is after training from θ; `waiting` train and
+    keep their update."""
 
     round: int
     digest: str
@@ -105,11 +106,28 @@ class TrainRequest:
         return cls(record["round"], record["digest"], theta, list(record["devices"]), list(record["waiting"]))
 
 
-def signals_record(signals: Tensor) -> RecordDict:
-    """A node's reply in a round: one row of k numbers per requested device, in the order of the request."""
+def signals_record(signals: Tensor, silent: Sequence[int] = ()) -> RecordDict:
+    """A node's reply in a round: one row of k numbers per requested device, in the order of the request.
+
+    `silent` are requested devices that have nothing to repeat, because their node was started again; no row is theirs.
+    """
+    said = {"silent": ConfigRecord({"devices": list(silent)})} if silent else {}
     if signals.numel() <= SMALL:
-        return RecordDict({"x": ConfigRecord({"x": _bytes(signals)})})
-    return RecordDict({"x": packed(signals)})
+        return RecordDict({"x": ConfigRecord({"x": _bytes(signals)}), **said})
+    return RecordDict({"x": packed(signals), **said})
+
+
+def silent_devices(content: RecordDict, *, repeating: Collection[int]) -> set[int]:
+    """The devices that a node's reply says have nothing to repeat, of those that were to."""
+    if "silent" not in content:
+        return set()
+    record = content["silent"]
+    silent = record.get("devices") if isinstance(record, ConfigRecord) else None
+    if not isinstance(silent, list) or any(type(device) is not int for device in silent):
+        raise UnusableError("malformed")
+    if len(set(silent)) < len(silent) or not set(silent) <= set(repeating):
+        raise UnusableError("malformed")
+    return set(silent)
 
 
 def read_signals(content: RecordDict, *, devices: int, width: int) -> Tensor:

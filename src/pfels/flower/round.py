@@ -1,7 +1,7 @@
 """A round at the server, and the journal of rounds that nodes have been asked for."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -14,15 +14,16 @@ from torch import Tensor
 
 from pfels.documents.run import Journal, Replies
 from pfels.documents.validate import validated
-from pfels.flower.messages import UnusableError, read_signals, size
+from pfels.flower.messages import UnusableError, read_signals, silent_devices, size
 from pfels.runtime.files import printable, read_json, to_json, write_atomically
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.round import listen
-from pfels.schemes.scheme import Scheme, adds_noise
+from pfels.schemes.scheme import Scheme, adds_noise, decodes
 from pfels.uplink.clipping import norms
 from pfels.uplink.power import energy
 
+FORGOTTEN = "nothing kept to repeat"  # reason under which devices are counted whose node was started again
 TOLERANCE = 1e-5  # relative; float32 rounding may raise the norm of a signal by a little
 
 
@@ -56,7 +57,8 @@ class ServerRound:
     `y` is the received sum so far, in double precision, so that the order of arrival does not matter. `energy` is the
     exact total over all signals used: the energy of a single device is not stored, since it would tell the norm of
     its update. `asked` are the devices that each node was asked for, `dropped` counts unusable signals by reason, and
-    `used` are the places in `plan.sending` whose signals are in the sum.
+    `used` are the places in `plan.sending` whose signals are in the sum. Where the scheme decodes, `decoded` is what the
+    server decoded in earlier rounds, and `heard` are the devices that were heard in each, as far as this process knows.
     """
 
     scheme: Scheme
@@ -65,6 +67,8 @@ class ServerRound:
     theta: Tensor
     indices: Tensor | None
     y: Tensor
+    decoded: Mapping[int, Tensor] = field(default_factory=dict)
+    heard: Mapping[int, set[int]] = field(default_factory=dict)
     asked: dict[int, list[int]] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     used: set[int] = field(default_factory=set)
@@ -73,10 +77,18 @@ class ServerRound:
     uploaded_bytes: int = 0
 
     @classmethod
-    def begin(cls, scheme: Scheme, draws: Draws, plan: RoundPlan, theta: Tensor) -> Self:
+    def begin(
+        cls,
+        scheme: Scheme,
+        draws: Draws,
+        plan: RoundPlan,
+        theta: Tensor,
+        decoded: Mapping[int, Tensor],
+        heard: Mapping[int, set[int]],
+    ) -> Self:
         """Before any reply: the receiver has its own noise only."""
         indices = scheme.indices(draws, theta, plan.round)
-        return cls(scheme, draws, plan, theta, indices, listen(draws, plan, indices).double())
+        return cls(scheme, draws, plan, theta, indices, listen(draws, plan, indices).double(), decoded, heard)
 
     @property
     def group(self) -> str:
@@ -86,17 +98,22 @@ class ServerRound:
     def add(self, replies: Iterable[Message]) -> None:
         """Superpose the signals in these replies; what cannot be used is dropped and counted."""
         places = {device: place for place, device in enumerate(self.plan.sending.tolist())}
+        repeating = set(self.plan.repeating.tolist())
         for reply in replies:
-            devices = self.asked.pop(reply.metadata.src_node_id, [])
+            asked = self.asked.pop(reply.metadata.src_node_id, [])
             if reply.has_error():
                 continue
             try:
                 if reply.metadata.group_id != self.group:
                     raise UnusableError("for another round")
+                silent = silent_devices(reply.content, repeating=repeating.intersection(asked))
+                devices = [device for device in asked if device not in silent]
                 rows = read_signals(reply.content, devices=len(devices), width=len(self.y))
             except UnusableError as error:
-                self.dropped[str(error)] += max(len(devices), 1)
+                self.dropped[str(error)] += max(len(asked), 1)
                 continue
+            if silent:
+                self.dropped[FORGOTTEN] += len(silent)
             self.answered += len(devices)
             self.uploaded_bytes += size(reply)
             for device, x in zip(devices, rows, strict=True):
@@ -116,24 +133,46 @@ class ServerRound:
         norm, air = float(norms(x)), self.plan.air
         if not np.isfinite(norm):
             return "not finite"
-        if air is not None and norm > air.beta / abs(air.gains[place]) * air.bound * (1 + TOLERANCE):
+        if air is not None and norm > air.levels[place] / abs(air.gains[place]) * air.bound * (1 + TOLERANCE):
             return "above its norm bound"
         return None
 
     def result(self) -> RoundResult:
         """The round's result; devices without a usable signal count as silent."""
         self._replace_missing_noise()
-        return self._result(self.scheme.receive(self.plan, self.y.float(), self.indices))
+        y, decoded = self.y.float(), None
+        if decodes(self.scheme):
+            y = decoded = self.scheme.decode(self.plan, y, self._repeated())
+        return self._result(self.scheme.receive(self.plan, y, self.indices), decoded=decoded)
+
+    def _repeated(self) -> Mapping[int, Tensor]:
+        """What was decoded in earlier rounds, in the share that is repeated in this one.
+
+        A device that was heard at its turn and is missing from its echo, since its node was started again or is away,
+        has left its part of that round's sum; taken out in full, the sum would leave its negative in the model.
+        """
+        if self.plan.turns is None:
+            return self.decoded
+        shares, devices = dict[int, float](), self.plan.sending.tolist()
+        for turn in self.decoded:
+            here = [place for place in np.flatnonzero(self.plan.turns == turn).tolist()]
+            here = [place for place in here if turn not in self.heard or devices[place] in self.heard[turn]]
+            shares[turn] = len(self.used.intersection(here)) / len(here) if here else 1.0
+        return {turn: x if shares[turn] == 1.0 else x * shares[turn] for turn, x in self.decoded.items()}
 
     def lost(self) -> RoundResult:
         """The result of a round that an earlier process asked for and did not finish: charged, no step."""
         return self._result(torch.zeros_like(self.theta), lost=True)
 
-    def _result(self, estimate: Tensor, *, lost: bool = False) -> RoundResult:
+    def _result(self, estimate: Tensor, *, decoded: Tensor | None = None, lost: bool = False) -> RoundResult:
+        fresh = len(self.plan.training)
+        heard = sum(place < fresh for place in self.used)
         return RoundResult(
             estimate=estimate,
             train_loss=None,
-            unheard=len(self.plan.sending) - len(self.used),
+            unheard=fresh - heard,
+            repeated=len(self.used) - heard,
+            decoded=decoded,
             energy=None if self.plan.air is None else float(self.energy),
             replies=self._replies(),
             lost=lost,

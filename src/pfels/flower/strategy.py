@@ -25,8 +25,9 @@ from pfels.flower.nodes import Nodes
 from pfels.flower.round import RoundJournal, ServerRound
 from pfels.flower.settings import Settings
 from pfels.schemes.draws import Draws
-from pfels.schemes.plan import Memory, RoundPlan, RoundResult
-from pfels.schemes.scheme import remembers
+from pfels.schemes.memory import Memory
+from pfels.schemes.plan import RoundPlan, RoundResult
+from pfels.schemes.scheme import keeps_unsent
 
 
 class OverTheAir(Strategy):  # type: ignore[misc]
@@ -37,6 +38,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         self.draws: Draws | None = None
         self.nodes: Nodes | None = None
         self.round: ServerRound | None = None
+        self.heard: dict[int, set[int]] = {}  # by round: devices heard at their turn, as long as they repeat it
         self.finished: Result | None = None
 
     def start(self, grid: Grid) -> FlowerResult:  # rounds, model and timeout are in the settings
@@ -60,7 +62,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         assert self.nodes is not None
         if self.draws is None:
             self.draws = self._with_noise_seed(experiment.draws)
-        self.round = ServerRound.begin(experiment.scheme, self.draws, plan, theta)
+        self.round = ServerRound.begin(experiment.scheme, self.draws, plan, theta, memory.decoded, self.heard)
         number = plan.round + 1
         if self.wanted.secret_noise and not RoundJournal(self.wanted.out).begin(plan.round):
             log(WARNING, "round %d was in progress when the run stopped: charged, not repeated", number)
@@ -69,16 +71,18 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             log(WARNING, "%s", line)
         messages = self.configure_train(number, ArrayRecord(), ConfigRecord(), self.nodes.grid)
         self.aggregate_train(number, self.nodes.exchange(list(messages)))
+        self.heard = {t: who for t, who in self.heard.items() if t in memory.decoded}
+        self.heard[plan.round] = self.round.heard_at_turn
         return self.round.result()
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """One request per node: to train those of its devices that were drawn."""
+        """One request per node: to train those of its devices that were drawn, and to repeat what others kept."""
         current, nodes = self._in_progress()
         plan = current.plan
         sending = nodes.by_node(plan.sending)
-        waiting = nodes.by_node(plan.waiting) if remembers(current.scheme) else {}
+        waiting = nodes.by_node(plan.waiting) if keeps_unsent(current.scheme) else {}
         for node in sorted({*sending, *waiting}):
             devices, silent = (share[node].tolist() if node in share else [] for share in (sending, waiting))
             current.asked[node] = devices

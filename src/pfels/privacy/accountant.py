@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from pfels.documents.privacy import Distribution
 from pfels.errors import InputError
 from pfels.privacy import checks
 from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, RoundEvent, Sampling
-from pfels.privacy.gaussian import amplified, gaussian_epsilon, mu_squared
+from pfels.privacy.gaussian import amplified, gaussian_epsilon
 from pfels.privacy.outsider import Rounds, fixed_size_epsilon, poisson_epsilon
 
 NO_NOISE = "no noise hides the updates"
@@ -22,6 +22,11 @@ NO_NOISE = "no noise hides the updates"
 COHORT_DEPENDENT = (
     "the noise level depends on who was drawn, so it reveals who took part and rules out amplification by sampling; "
     "the server's figure holds against an outsider too"
+)
+
+IN_TURNS = (
+    "devices send in turns, so no sampling hides anybody: no amplification; an outsider sees less than the server, "
+    "whose figure this is"
 )
 
 
@@ -58,7 +63,8 @@ def server_loss(*, mu_squared: float, participations: int, delta: float) -> Priv
 
 @dataclass(frozen=True, eq=False)
 class ServerLedger:
-    """What every device has lost to the server so far: μₑ² = Σ 1/zₜ² over the rounds it took part in.
+    """What every device has lost to the server so far: μₑ² = Σ wₜ²/zₜ² over the rounds it took part in, with w = 1
+    unless the event says otherwise.
 
     Holds only those who ever took part, as three arrays in rising order of id, which is also how to store it:
     ServerLedger(devices=…, ids=…, mu_squared=…, participations=…) restores it.
@@ -79,14 +85,16 @@ class ServerLedger:
         """The ledger after one more round; this one stays as it is."""
         if event.devices != self.devices:
             raise InputError(f"devices = {event.devices}: the ledger is of {self.devices}")
-        who = np.sort(np.array(event.participants, np.int64))
+        who = np.array(event.participants, np.int64)
+        order = np.argsort(who)
+        who = who[order]
         places = np.searchsorted(self.ids, who)
         new = np.append(self.ids, -1)[places] != who
         ids = np.insert(self.ids, places[new], who[new])
         lost = np.insert(self.mu_squared, places[new], 0.0)
         participations = np.insert(self.participations, places[new], 0)
         here = np.searchsorted(ids, who)
-        lost[here] += mu_squared(event.server_noise_multiplier)
+        lost[here] += event.server_costs[order]
         participations[here] += 1
         return type(self)(self.devices, ids, lost, participations)
 
@@ -124,7 +132,7 @@ class ServerLedger:
 
 def neighbours_for(*, adversary: Adversary, sampling: Sampling) -> Neighbours:
     """The one relation for which a figure against this adversary is known."""
-    if adversary is Adversary.SERVER:
+    if adversary is Adversary.SERVER or sampling is Sampling.TURNS:
         return Neighbours.DEVICE_EMPTIED
     return Neighbours.ADD_REMOVE if sampling is Sampling.POISSON else Neighbours.REPLACE_ONE
 
@@ -137,14 +145,20 @@ def outsider_loss(
     sampling: Sampling,
     delta: float,
     cohort_dependent: bool = False,
+    server: PrivacyLoss | None = None,
 ) -> PrivacyLoss:
     """What `rounds` (how many had each noise multiplier) tell someone who sees only the models.
 
-    ε is None where it would have to be infinite, or where the noise level depends on who was drawn.
+    ε is None where it would have to be infinite, or where the noise level depends on who was drawn. In turns nothing
+    is amplified, and it is the figure against the `server`.
     """
     checks.require_delta(delta)
     checks.require_cohort(devices=devices, cohort=cohort)
     epsilon, accountant = None, "none"
+    if sampling is Sampling.TURNS:
+        if server is None:
+            raise InputError("server: in turns an outsider's figure is the server's, which must be given")
+        return replace(server, adversary=Adversary.OUTSIDER, why=NO_NOISE if server.epsilon is None else IN_TURNS)
     if cohort_dependent:
         why = COHORT_DEPENDENT
     elif 0 in rounds:
@@ -179,16 +193,18 @@ def price(
     known = neighbours_for(adversary=adversary, sampling=sampling)
     if neighbours not in (None, known):
         raise InputError(f"{adversary} with {neighbours} neighbours and {sampling} sampling: the known one is {known}")
-    if adversary is Adversary.OUTSIDER:
-        return outsider_loss(
-            Counter(event.noise_multiplier for event in events),
-            devices=devices,
-            cohort=cohort,
-            sampling=sampling,
-            delta=delta,
-            cohort_dependent=any(event.cohort_dependent for event in events),
-        )
     ledger = ServerLedger.empty(devices=devices)
     for event in events:
         ledger = ledger.after(event)
-    return ledger.worst(delta=delta)
+    server = ledger.worst(delta=delta)
+    if adversary is Adversary.SERVER:
+        return server
+    return outsider_loss(
+        Counter(event.noise_multiplier for event in events),
+        devices=devices,
+        cohort=cohort,
+        sampling=sampling,
+        delta=delta,
+        cohort_dependent=any(event.cohort_dependent for event in events),
+        server=server,
+    )

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from pfels.errors import InputError
 from pfels.privacy import checks
 from pfels.privacy.accountant import outsider_loss, server_loss
-from pfels.privacy.events import Adversary, PrivacyLoss, Sampling
+from pfels.privacy.events import Adversary, PrivacyLoss, Sampling, turns_per_device
 from pfels.privacy.gaussian import gaussian_mu, mu_squared
 
 LEAST, MOST = 1e-3, 1e6  # the noise multipliers that are tried
@@ -73,7 +73,8 @@ def calibrate(
     """The smallest noise multiplier, the same every round, with which the whole training costs at most (ε, δ).
 
     Against the server a device pays for each of its `participations`, which nobody can promise to be fewer than all
-    `rounds`; a caller who can, says so. Against an outsider everyone is in the same position and it is not used.
+    `rounds`, unless devices take turns; a caller who can, says so. Against an outsider everyone is in the same position
+    and it is not used, except in turns, where an outsider counts as the server.
     """
     checks.require_positive("epsilon", epsilon)
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
@@ -82,20 +83,25 @@ def calibrate(
     checks.require_cohort(devices=devices, cohort=cohort)
     checks.require_count("rounds", rounds)
     times = rounds if participations is None else participations
+    if sampling is Sampling.TURNS and participations is None:
+        times = turns_per_device(devices=devices, cohort=cohort, rounds=rounds)
     checks.require_count("participations", times, maximum=rounds)
 
     def against_server(z: float) -> PrivacyLoss:
         return server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=delta)
 
     def against_outsider(z: float) -> PrivacyLoss:
-        return outsider_loss({z: rounds}, devices=devices, cohort=cohort, sampling=sampling, delta=delta)
+        return outsider_loss(
+            {z: rounds}, devices=devices, cohort=cohort, sampling=sampling, delta=delta, server=against_server(z)
+        )
 
     mu = gaussian_mu(epsilon=epsilon, delta=delta)
-    if adversary is Adversary.SERVER:
+    if adversary is Adversary.SERVER or sampling is Sampling.TURNS:
+        figure = against_server if adversary is Adversary.SERVER else against_outsider
         z, step = math.sqrt(times) / mu, 1 + 1e-12
-        while not _meets(against_server(z), epsilon):  # by rounding alone, so a step or two
+        while not _meets(figure(z), epsilon):  # by rounding alone, so a step or two
             z *= step
-        return Calibration(z, against_server(z))
+        return Calibration(z, figure(z))
     # Many rounds at a small rate q are about μ-GDP with μ² = q²T(e^(1/z²) − 1): a first guess, and no more than that.
     guess = math.log1p((mu * devices / cohort) ** 2 / rounds) ** -0.5
     return _search(against_outsider, epsilon=epsilon, guess=guess)

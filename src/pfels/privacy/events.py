@@ -47,10 +47,25 @@ class Neighbours(StrEnum):
 
 
 class Sampling(StrEnum):
-    """How a cohort is drawn: exactly r of N devices, or each device independently with probability r/N."""
+    """How a cohort is drawn: exactly r of N devices, each device independently with probability r/N, or in turns, one
+    of ⌊N/r⌋ groups after the other."""
 
     WITHOUT_REPLACEMENT = "without-replacement"
     POISSON = "poisson"
+    TURNS = "turns"
+
+
+def turn_groups(*, devices: int, cohort: int) -> int:
+    """g = ⌊N/r⌋, the number of groups that take turns: a device has a turn every g rounds."""
+    require_cohort(devices=devices, cohort=cohort)
+    if devices // cohort < 2:
+        raise InputError(f"cohort = {cohort}: turns need at least 2 groups, so at most {devices // 2} of {devices}")
+    return devices // cohort
+
+
+def turns_per_device(*, devices: int, cohort: int, rounds: int) -> int:
+    """⌈T/g⌉, the maximum number of turns that a device has in T rounds."""
+    return -(-rounds // turn_groups(devices=devices, cohort=cohort))
 
 
 @dataclass(frozen=True)
@@ -61,7 +76,8 @@ class RoundEvent:
     `noise_multiplier` is that of the released sum. `server_noise_multiplier` is that of what the server sees of a
     single device: the same over the air, less by √r where noisy updates arrive one by one. Zero means no noise.
     `cohort_dependent` says that the noise level depends on who was drawn. `cohort_size` is r, which under Poisson
-    sampling is the expected number; `participants` are those who took part.
+    sampling is the expected number; `participants` are those who took part. What participant i sends is at most
+    `weights[i]`·s long; without weights, s.
     """
 
     noise_multiplier: float
@@ -71,6 +87,15 @@ class RoundEvent:
     sampling: Sampling
     participants: tuple[int, ...]
     cohort_dependent: bool
+    weights: tuple[float, ...] | None = None
+
+    @property
+    def server_costs(self) -> Reals:
+        """μ² = (w/z)² that this round costs each participant against the server."""
+        from pfels.privacy.gaussian import mu_squared  # SciPy, which the config does without
+
+        weights = np.ones(len(self.participants)) if self.weights is None else np.array(self.weights)
+        return mu_squared(self.server_noise_multiplier) * weights**2
 
     def __post_init__(self) -> None:
         require_cohort(devices=self.devices, cohort=self.cohort_size)
@@ -80,6 +105,8 @@ class RoundEvent:
         who = self.participants
         if len(set(who)) != len(who) or (who and not 0 <= min(who) <= max(who) < self.devices):
             raise InputError(f"participants: must be different ids from 0 to {self.devices - 1}")
+        if self.weights is not None and not (len(self.weights) == len(who) and all(0 < w <= 1 for w in self.weights)):
+            raise InputError(f"weights: must be one number in (0, 1] for each of {len(who)} participants")
         if self.sampling is Sampling.WITHOUT_REPLACEMENT and len(who) > self.cohort_size:
             raise InputError(f"participants: {len(who)} took part, must be at most the cohort of {self.cohort_size}")
 

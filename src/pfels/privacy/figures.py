@@ -4,7 +4,7 @@ from pfels.documents.privacy import AssumedServerFigure, ClaimedFigure, Explaine
 from pfels.errors import InputError
 from pfels.privacy import checks, claim
 from pfels.privacy.accountant import COHORT_DEPENDENT, exact_per_round, outsider_loss, server_loss
-from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, Sampling
+from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, Sampling, turns_per_device
 from pfels.privacy.gaussian import mu_squared
 
 
@@ -24,7 +24,8 @@ def figures(
     """Every figure of a training whose rounds all have one noise multiplier, ready for JSON.
 
     Give either the noise multiplier or the ε that the paper claims for a round. `participations` is how often the
-    device in question takes part; left out, it is every round, which is the only number that is certain in advance.
+    device in question takes part; left out, it is every round, which is the only number that is certain in advance,
+    unless devices take turns.
     `server_noise_multiplier` is given where the server sees more than the sum (see RoundEvent).
     """
     checks.require_count("rounds", rounds)
@@ -40,9 +41,13 @@ def figures(
     checks.require_noise_multiplier("noise_multiplier", z)
     seen = z if server_noise_multiplier is None else server_noise_multiplier
     checks.require_noise_multiplier("server_noise_multiplier", seen)
+    if sampling is Sampling.TURNS and participations is None:
+        participations = turns_per_device(devices=devices, cohort=cohort, rounds=rounds)
+    times = rounds if participations is None else participations
     outsider = outsider_loss(
-        {z: rounds}, devices=devices, cohort=cohort, sampling=sampling, delta=delta, cohort_dependent=cohort_dependent
-    )
+        {z: rounds}, devices=devices, cohort=cohort, sampling=sampling, delta=delta, cohort_dependent=cohort_dependent,
+        server=server_loss(mu_squared=mu_squared(seen, times=times), participations=times, delta=delta),
+    )  # fmt: skip
     return {
         "noise_multiplier": z,
         "claimed": claimed_figure(z, claimed_epsilon, delta=delta, devices=devices, cohort=cohort),
@@ -93,6 +98,8 @@ def exact_figure(
     why = "the paper's sensitivity and amplification without its approximations, for one round"
     if cohort_dependent:
         why += f"; not a guarantee: {COHORT_DEPENDENT}"
+    elif sampling is Sampling.TURNS:
+        why += "; not a guarantee: devices send in turns, so no sampling hides anybody"
     elif not holds:
         why += "; not a guarantee: whoever is drawn in place of a removed device moves the sum as well"
     loss = PrivacyLoss(

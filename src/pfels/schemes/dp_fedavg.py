@@ -23,7 +23,7 @@ class DpFedAvg:
         """Who takes part in round t, and the noise multiplier σ that the others' claim of (ε, δ) would need."""
         s, cohort, r = self.setting, draws.cohort(t), self.setting.cohort_size  # line 2
         sigma = claimed_noise_multiplier(epsilon=s.epsilon, delta=s.delta, devices=s.devices, cohort=r)
-        # The sum carries the noise of everyone who sends, so its level follows the size of a Poisson cohort. The
+        # The sum carries the noise of everyone who sends, so its level follows the cohort's size. The
         # server sees each noisy update by itself, with a share 1/r of the variance.
         return RoundPlan.make(
             s,
@@ -32,7 +32,7 @@ class DpFedAvg:
             subcarriers=len(cohort) * s.dimension,
             noise_multiplier=sigma * math.sqrt(len(cohort) / r),
             single_noise_multiplier=sigma / math.sqrt(r),
-            cohort_dependent=s.sampling is Sampling.POISSON,
+            cohort_dependent=s.sampling is not Sampling.WITHOUT_REPLACEMENT,
             claimed=True,
         )
 

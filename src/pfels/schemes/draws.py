@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pfels.arrays import DeviceIds, Gains, Reals
+from pfels.privacy.events import Sampling
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.setting import Setting
 from pfels.seeding import BLOCK, Purpose, generator
@@ -35,6 +37,8 @@ class Draws:
     def cohort(self, t: int) -> DeviceIds:
         """The devices drawn for round t."""
         s, draw = self.setting, generator(self.seed, Purpose.COHORT, round=t)
+        if s.sampling is Sampling.TURNS:
+            return cohort.by_turns(_order(self.seed, s.devices), groups=s.groups, round=t)
         return cohort.sample(draw, devices=s.devices, size=s.cohort_size, sampling=s.sampling.value)
 
     def gains(self, t: int, devices: DeviceIds) -> Gains:
@@ -63,6 +67,10 @@ class Draws:
         draw = generator(self.seed, Purpose.MASK, round=t)
         return compression.public_top_k(draw, theta.cpu() - self.start, kept=self.setting.kept).to(theta.device)
 
+    def block(self, t: int, count: int) -> Tensor | None:
+        """The block of coordinates that round t carries, if they are cut into `count` blocks; None: all of them."""
+        return None if count == 1 else _blocks(self.seed, self.setting.dimension, count)[t % count].to(self.device)
+
     def receiver_noise(self, t: int, width: int) -> Tensor:
         """The receiver's noise of round t on `width` subcarriers."""
         draw = generator(self._noise_seed, Purpose.CHANNEL_NOISE, round=t)
@@ -80,6 +88,20 @@ class Draws:
     @property
     def _noise_seed(self) -> int:
         return self.seed if self.noise_seed is None else self.noise_seed
+
+
+@lru_cache(maxsize=4)  # one order serves a whole run
+def _order(seed: int, devices: int) -> DeviceIds:
+    """All devices in the order of their turns."""
+    order = generator(seed, Purpose.TURNS).permutation(devices)
+    order.setflags(write=False)
+    return order
+
+
+@lru_cache(maxsize=2)
+def _blocks(seed: int, dimension: int, count: int) -> list[Tensor]:
+    """The blocks of coordinates that take turns."""
+    return compression.blocks(generator(seed, Purpose.BLOCKS), dimension=dimension, count=count)
 
 
 class DrawCache:

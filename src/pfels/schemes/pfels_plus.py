@@ -17,17 +17,16 @@ from pfels.privacy.calibration import RequiredNoise, calibrate, participation_ca
 from pfels.privacy.events import Adversary, Sampling, beta_at, noise_multiplier_at
 from pfels.privacy.gaussian import mu_squared
 from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.carried import carried_shares
 from pfels.schemes.draws import Draws
+from pfels.schemes.memory import Memory
 from pfels.schemes.participation import ParticipationCount
-from pfels.schemes.plan import AirLink, Memory, RoundPlan
+from pfels.schemes.plan import AirLink, RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.channel import gain_exceeds, snr_at
 from pfels.uplink.clipping import clip
 from pfels.uplink.compression import lift, project
 from pfels.uplink.power import best_carried_level, can_transmit
-
-QUANTILES = (np.arange(256) + 0.5) / 256  # of the law of the power limits
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,9 @@ def public_level(setting: Setting) -> PublicLevel:
     """The level of a whole training, from the budget and the laws of the channel alone: it depends on nobody."""
     s = math.sqrt(setting.share) * setting.bound
     z, cap = _noise_and_cap(setting)
-    gain, snr = setting.gain_law, setting.snr_law
-    powers = snr_at(QUANTILES, low_db=snr.low_db, high_db=snr.high_db, scale=snr.scale)
-    amplitudes = np.sqrt(powers * setting.dimension) * setting.noise_std
 
     def carried(beta: float) -> float:
-        needed = np.maximum(beta * s / amplitudes, setting.silent_below)
-        return float(gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high).mean())
+        return float(carried_shares(setting, beta * s).mean())
 
     allowed = beta_at(noise_multiplier=z, bound=s, noise_std=setting.noise_std)
     beta = best_carried_level(beta=allowed, carried=carried)
@@ -165,6 +160,6 @@ class PfelsPlusWithFeedback(PfelsPlus):
     def _with_memory(self, part: LocalUpdates, devices: DeviceIds, memory: Memory) -> Tensor:
         """Each update plus what its device kept in earlier rounds, clipped to ητC₁."""
         for row, device in enumerate(devices[part.places].tolist()):
-            if device in memory:
-                part.updates[row] += memory[device]
+            if device in memory.devices:
+                part.updates[row] += memory.devices[device].row
         return clip(part.updates, bound=self.setting.bound)

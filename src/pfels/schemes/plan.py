@@ -6,22 +6,23 @@ from typing import Self
 
 import numpy as np
 
-from pfels.arrays import DeviceIds, Gains, Reals
+from pfels.arrays import DeviceIds, Gains, Reals, Rounds
 from pfels.documents.run import Replies
 from pfels.errors import GuardError
 from pfels.privacy.events import RoundEvent, noise_multiplier_at
 from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.memory import Kept
 from pfels.schemes.setting import Setting
 from pfels.uplink import power
 from pfels.uplink.channel import phase_correction, superpose
-
-Memory = Mapping[int, Tensor]  # what devices keep from round to round, by device
 
 
 @dataclass(frozen=True)
 class AirLink:
     """Simultaneous transmission on one channel: gains and power limits of the senders, the level β at which all
     arrive, the limit that set it, the norm bound of what is sent before scaling, and the share k/d of coordinates sent.
+
+    With `weights`, one per sender, the signal of sender i arrives at level weights[i]·β instead.
     """
 
     gains: Gains
@@ -30,19 +31,28 @@ class AirLink:
     limit: str
     bound: float
     share: float
+    weights: Reals | None = None
+
+    @property
+    def levels(self) -> Reals:
+        """The level at which each sender's signal arrives."""
+        return np.full(len(self.gains), self.beta) if self.weights is None else self.weights * self.beta
 
     @property
     def energy_bounds(self) -> Reals:
         """The maximum of E‖xᵢ‖² for each sender."""
-        return power.expected_energy(self.gains, beta=self.beta, bound=self.bound, share=self.share)
+        return power.expected_energy(self.gains, beta=self.levels, bound=self.bound, share=self.share)
 
 
 @dataclass(frozen=True)
 class RoundPlan:
     """Who takes part in a round, what it releases, and how many channel uses it takes.
 
-    `cohort` was drawn; `sending` are those of it who transmit. `air` is absent where every device has an ideal link of
-    its own. `claimed_epsilon` is the paper's ε per round where the scheme makes that claim.
+    `cohort` was drawn; `sending` are the devices that transmit. The first `fresh` of them train (None: all do), the
+    others repeat what they sent before. `air` is absent where every device has an ideal link of its own.
+    `claimed_epsilon` is the paper's ε per round where the scheme makes that claim. `used_until` is the last round that
+    uses what devices and server keep of this one (None: no end is known). `turns` is the round in which each sender
+    learned what it sends (None: in this one).
     """
 
     round: int
@@ -52,6 +62,9 @@ class RoundPlan:
     subcarriers: int
     claimed_epsilon: float | None
     air: AirLink | None
+    fresh: int | None = None
+    used_until: int | None = None
+    turns: Rounds | None = None
 
     @classmethod
     def make(
@@ -67,6 +80,9 @@ class RoundPlan:
         cohort_dependent: bool,
         claimed: bool,
         air: AirLink | None = None,
+        fresh: int | None = None,
+        used_until: int | None = None,
+        turns: Rounds | None = None,
     ) -> Self:
         """The plan of round t.
 
@@ -85,8 +101,10 @@ class RoundPlan:
             sampling=setting.sampling,
             participants=tuple(transmitters.tolist()),
             cohort_dependent=cohort_dependent,
+            weights=None if air is None or air.weights is None else tuple(air.weights.tolist()),
         )
-        return cls(t, cohort, transmitters, event, subcarriers, setting.epsilon if claimed else None, air)
+        epsilon = setting.epsilon if claimed else None
+        return cls(t, cohort, transmitters, event, subcarriers, epsilon, air, fresh, used_until, turns)
 
     @classmethod
     def over_air(cls, setting: Setting, t: int, cohort: DeviceIds, air: AirLink, *, width: int, claimed: bool) -> Self:
@@ -103,6 +121,23 @@ class RoundPlan:
             power.check_power(air.energy_bounds, air.powers)
 
     @property
+    def training(self) -> DeviceIds:
+        """Devices that train and send."""
+        return self.sending[: self.fresh]
+
+    @property
+    def repeating(self) -> DeviceIds:
+        """Devices that repeat what they sent at their turn."""
+        return self.sending[len(self.training) :]
+
+    @property
+    def ends(self) -> Rounds | None:
+        """The last round that uses what each sender sends; None where no end is known."""
+        if self.turns is None or self.used_until is None:
+            return None
+        return self.turns + (self.used_until - self.round)
+
+    @property
     def waiting(self) -> DeviceIds:
         """Devices that were drawn and do not send."""
         return np.setdiff1d(self.cohort, self.sending)
@@ -115,11 +150,18 @@ class RoundPlan:
         gains = self.air.gains[places]
         return superpose(signals, gains, correction=phase_correction(gains))
 
+    def arriving_levels(self, places: slice) -> Reals:
+        """The levels at which the signals of some senders arrive, with the phases of their channels cancelled."""
+        air = self.require_air()
+        gains = air.gains[places]
+        levels: Reals = (gains * phase_correction(gains)).real * (air.levels[places] / np.abs(gains))
+        return levels
+
     def transmit(self, projected: Tensor, places: slice) -> Tensor:
         """The signals xᵢ = (β/|hᵢ|)·AΔᵢ of some senders (eq. (31)); refused if one could break a limit."""
         air = self.require_air()
         return power.transmit(
-            projected, air.gains[places], air.powers[places], beta=air.beta, bound=air.bound, share=air.share
+            projected, air.gains[places], air.powers[places], beta=air.levels[places], bound=air.bound, share=air.share
         )
 
     @property
@@ -139,8 +181,9 @@ class RoundResult:
 
     `unheard` are senders of whom nothing usable arrived. `energy` is the sum of ‖x‖² over all transmissions, None on
     ideal links. `device_energy` is that of each sender, in order; a deployment leaves it out, since it would tell the
-    norm of a device's update. `kept` is what devices remember. `replies` counts a deployment's messages, and `lost`
-    marks a round that was interrupted and is not repeated.
+    norm of a device's update. `repeated` is how many were heard that repeat what they sent. `kept` is what devices
+    remember, and `decoded` what the server does. `replies` counts a deployment's messages, and `lost` marks a round
+    that was interrupted and is not repeated.
     """
 
     estimate: Tensor
@@ -148,6 +191,8 @@ class RoundResult:
     unheard: int
     energy: float | None
     device_energy: tuple[float, ...] | None = None
-    kept: Memory = field(default_factory=dict)
+    repeated: int = 0
+    kept: Mapping[int, Kept] = field(default_factory=dict)
+    decoded: Tensor | None = None
     replies: Replies | None = None
     lost: bool = False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
 from pfels.errors import InputError, nearest
 from pfels.privacy.events import Sampling
+from pfels.schemes.echo_settings import EchoSettings
 
 if TYPE_CHECKING:
     from pfels.schemes.scheme import OwnSettings, Scheme
@@ -111,6 +112,12 @@ def _pfels_plus(setting: "Setting") -> "Scheme":
     return create(setting)
 
 
+def _pfels_echo(setting: "Setting") -> "Scheme":
+    from pfels.schemes.pfels_echo import create
+
+    return create(setting)
+
+
 _SCHEMES = {
     "pfels": SchemeEntry(
         _pfels,
@@ -131,6 +138,13 @@ _SCHEMES = {
         uses=AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio"},
         sampling=Sampling.POISSON,
         budget=BudgetBy.TOTAL,
+    ),
+    "pfels-echo": SchemeEntry(
+        _pfels_echo,
+        uses=AIR | TOTAL | {"channel.silent_below", "training.clip", "compression.ratio"},
+        sampling=Sampling.TURNS,
+        budget=BudgetBy.TOTAL,
+        settings=EchoSettings,
     ),
 }
 

@@ -28,6 +28,8 @@ class OtherCohort(Draws):
 
     def cohort(self, t: int) -> DeviceIds:
         """The first `drawn` of the devices that the seed did not draw, or of all where those are too few."""
+        if self.setting.sampling is Sampling.TURNS:  # another group, of which nobody has another turn meanwhile
+            return Draws.cohort(self, t + 1)[: self.drawn]
         everyone = np.arange(self.setting.devices)
         others = np.setdiff1d(everyone, Draws.cohort(self, t))
         return (others if len(others) >= self.drawn else everyone)[: self.drawn]
@@ -46,8 +48,10 @@ def require_sound(scheme: Scheme, draws: Draws, theta: Tensor) -> None:
         raise GuardError(f"{name}: its plan has noise, but its devices add none; it needs a method `noise`")
     if plan.air is not None and on_devices:
         raise GuardError(f"{name}: its devices add noise after their power was checked; that is for ideal links only")
-    if hasattr(scheme, "send_and_keep") != hasattr(scheme, "keep"):
-        raise GuardError(f"{name}: a scheme that remembers needs both `send_and_keep` and `keep`")
+    if hasattr(scheme, "keep") and not hasattr(scheme, "send_and_keep"):
+        raise GuardError(f"{name}: a scheme that has `keep` needs `send_and_keep` as well")
+    if plan.used_until is not None and not (hasattr(scheme, "send_and_keep") and hasattr(scheme, "decode")):
+        raise GuardError(f"{name}: a scheme whose devices repeat needs `send_and_keep` and `decode`")
     require_public_release(lambda: scheme, draws, theta)
 
 

@@ -8,10 +8,12 @@ from pfels.arrays import DeviceIds
 from pfels.runtime.distributed import Ranks
 from pfels.runtime.lazy_torch import Tensor, torch
 from pfels.schemes.draws import Draws
-from pfels.schemes.plan import Memory, RoundPlan, RoundResult
-from pfels.schemes.scheme import Scheme, adds_noise, remembers
+from pfels.schemes.memory import Kept, Memory
+from pfels.schemes.plan import RoundPlan, RoundResult
+from pfels.schemes.repeat import repeat
+from pfels.schemes.scheme import Scheme, adds_noise, decodes, keeps_unsent, remembers
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.clipping import check_sensitivity, silence_non_finite
+from pfels.uplink.clipping import check_sensitivity, norms, silence_non_finite
 from pfels.uplink.power import check_signals, energy
 
 if TYPE_CHECKING:
@@ -32,33 +34,38 @@ def play(
 ) -> RoundResult:
     """Simulate a round on this process, or on all ranks that share the run, from the model θ.
 
-    `memory` is what devices kept from earlier rounds.
+    `memory` is what devices and server kept from earlier rounds.
     """
-    t, kept = plan.round, dict[int, Tensor]()
+    t, kept = plan.round, dict[int, Kept]()
     losses: list[float] = []
     energies: list[float] = []
     unheard = 0
     A = scheme.indices(draws, theta, t)
     y = listen(draws, plan, A, ranks)
-    for part, finite in local_updates(training, draws, theta, t, plan.sending, ranks=ranks):
+    for part, finite in local_updates(training, draws, theta, t, plan.training, ranks=ranks):
         losses += part.losses[finite.cpu().numpy()].tolist()
         unheard += int((~finite).sum())
         sent = transmissions(scheme, draws, plan, part, A, memory=memory)
         y += plan.arriving(sent.signals, part.places)
         kept |= sent.kept
         energies += sent.energies
-    if remembers(scheme):
+    if keeps_unsent(scheme):
         for part, _ in local_updates(training, draws, theta, t, plan.waiting, ranks=ranks):
-            kept |= _rows(plan.waiting, part, scheme.keep(plan, part, memory))
-    estimate = scheme.receive(plan, ranks.all_reduce(y), A)
-    losses, energies = ranks.gather(losses), ranks.gather(energies)
+            kept |= _rows(plan, plan.waiting, part, scheme.keep(plan, part, memory))
+    again = repeat(plan, memory, y, ranks=ranks)
+    losses, energies, again = ranks.gather(losses), ranks.gather(energies), ranks.gather(again)
+    y, decoded = ranks.all_reduce(y), None
+    if decodes(scheme):
+        y = decoded = scheme.decode(plan, y, memory.decoded)
     return RoundResult(
-        estimate=estimate,
+        estimate=scheme.receive(plan, y, A),
         train_loss=_mean(losses),
         unheard=int(sum(ranks.gather([float(unheard)]))),
-        energy=None if plan.air is None else math.fsum(energies),
+        energy=None if plan.air is None else math.fsum([*energies, *again]),
         device_energy=None if plan.air is None else tuple(energies),
-        kept=_gathered(kept, ranks, like=theta),
+        repeated=len(again),
+        kept=_gathered(kept, ranks, like=y),
+        decoded=decoded,
     )
 
 
@@ -88,7 +95,7 @@ class Transmissions(NamedTuple):
     """The signals of some senders, one row per device, what each device keeps, and the energy of each over the air."""
 
     signals: Tensor
-    kept: dict[int, Tensor]
+    kept: dict[int, Kept]
     energies: list[float]
 
 
@@ -99,16 +106,16 @@ def transmissions(
 
     Nothing longer than its norm bound is let through, whatever the scheme does: every privacy figure rests on that.
     """
-    kept: dict[int, Tensor] = {}
+    kept: dict[int, Kept] = {}
     energies: list[float] = []
     if remembers(scheme):
         x, rows = scheme.send_and_keep(plan, part, A, memory)
-        kept = _rows(plan.sending, part, rows)
+        kept = _rows(plan, plan.sending, part, rows)
     else:
         x = scheme.send(plan, part, A)
     if plan.air is not None:
         spent = energy(x)
-        check_signals(spent, plan.air.gains[part.places], beta=plan.air.beta, bound=plan.air.bound)
+        check_signals(spent, plan.air.gains[part.places], beta=plan.air.levels[part.places], bound=plan.air.bound)
         energies = spent.tolist()
     elif plan.event.noise_multiplier > 0:
         check_sensitivity(x, bound=scheme.setting.bound)
@@ -118,17 +125,31 @@ def transmissions(
     return Transmissions(x, kept, energies)
 
 
-def _rows(devices: DeviceIds, part: LocalUpdates, rows: Tensor) -> dict[int, Tensor]:
-    return {device: row.clone() for device, row in zip(devices[part.places].tolist(), rows, strict=True)}
+def _rows(plan: RoundPlan, devices: DeviceIds, part: LocalUpdates, rows: Tensor) -> dict[int, Kept]:
+    """What devices keep; the norms only where the vectors will be sent again."""
+    ids = devices[part.places].tolist()
+    lengths = [0.0] * len(ids) if plan.used_until is None else norms(rows).tolist()
+    return {
+        device: Kept(row.clone(), norm, plan.used_until) for device, row, norm in zip(ids, rows, lengths, strict=True)
+    }
 
 
-def _gathered(kept: dict[int, Tensor], ranks: Ranks, *, like: Tensor) -> dict[int, Tensor]:
+def _gathered(kept: dict[int, Kept], ranks: Ranks, *, like: Tensor) -> dict[int, Kept]:
     """What the devices of all ranks keep."""
     if ranks.size == 1:
         return kept
-    nothing = torch.zeros_like(like)
-    everywhere = map(int, ranks.gather([float(device) for device in kept]))
-    return {device: ranks.all_reduce(kept.get(device, nothing).clone()) for device in everywhere}
+    nothing = Kept(torch.zeros_like(like))
+    found = {}
+    ids, ends = (ranks.gather(own) for own in ([float(i) for i in kept], [_end(each) for each in kept.values()]))
+    lengths = ranks.gather([each.norm for each in kept.values()])
+    for device, norm, end in zip(map(int, ids), lengths, ends, strict=True):
+        row = ranks.all_reduce(kept.get(device, nothing).row.clone())
+        found[device] = Kept(row, norm, None if end < 0 else int(end))
+    return found
+
+
+def _end(kept: Kept) -> float:
+    return -1.0 if kept.used_until is None else float(kept.used_until)
 
 
 def _mean(losses: list[float]) -> float | None:

@@ -1,5 +1,6 @@
 """What a scheme is: a frozen dataclass with these four steps, which `round.play` puts together."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
 
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
 
     from pfels.privacy.calibration import RequiredNoise
     from pfels.schemes.draws import Draws
-    from pfels.schemes.plan import Memory, RoundPlan
+    from pfels.schemes.memory import Memory
+    from pfels.schemes.plan import RoundPlan
     from pfels.schemes.setting import Setting
     from pfels.training.updates import LocalUpdates
 
@@ -45,15 +47,31 @@ class AddsNoise(Protocol):
 
 @runtime_checkable
 class Remembers(Protocol):
-    """A scheme whose devices keep something from round to round, such as error feedback."""
+    """A scheme whose devices keep something from round to round: error feedback, or what they will repeat."""
 
     def send_and_keep(
         self, plan: "RoundPlan", part: "LocalUpdates", A: "Tensor | None", memory: "Memory"
     ) -> "tuple[Tensor, Tensor]":
         """On the senders: what each sends, given what it kept before, and what it keeps now; one row per device."""
 
+
+@runtime_checkable
+class KeepsUnsent(Remembers, Protocol):
+    """A scheme whose devices also keep something when they were drawn and do not send."""
+
     def keep(self, plan: "RoundPlan", part: "LocalUpdates", memory: "Memory") -> "Tensor":
         """On devices that were drawn and do not send: what each keeps now."""
+
+
+@runtime_checkable
+class Decodes(Protocol):
+    """A scheme whose devices repeat what they sent in earlier rounds, and whose server takes that out of the sum.
+
+    Its plans say who repeats, with which weight, and until when; `play` sends it from what the devices kept."""
+
+    def decode(self, plan: "RoundPlan", y: "Tensor", decoded: "Mapping[int, Tensor]") -> "Tensor":
+        """On the server: what would have arrived without repetitions, from what was received and what was decoded in
+        earlier rounds, by round. `receive` then makes the estimate of it."""
 
 
 @runtime_checkable
@@ -67,6 +85,16 @@ class CalibratesItself(Protocol):
 def adds_noise(scheme: Scheme) -> TypeGuard[AddsNoise]:
     """Whether the scheme's devices add noise."""
     return _implements(type(scheme), AddsNoise)
+
+
+def keeps_unsent(scheme: Scheme) -> TypeGuard[KeepsUnsent]:
+    """Whether the scheme's devices remember something when they do not send."""
+    return _implements(type(scheme), KeepsUnsent)
+
+
+def decodes(scheme: Scheme) -> TypeGuard[Decodes]:
+    """Whether the scheme's server decodes."""
+    return _implements(type(scheme), Decodes)
 
 
 def remembers(scheme: Scheme) -> TypeGuard[Remembers]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pfels.privacy.calibration import Budget
 from pfels.privacy.claim import c2
-from pfels.privacy.events import Sampling
+from pfels.privacy.events import Sampling, turn_groups
 from pfels.uplink.channel import GainLaw, SnrLaw
 from pfels.uplink.compression import kept_count
 
@@ -14,7 +14,8 @@ class Setting:
     """N devices, a cohort of r per round, T rounds, d parameters of which k are sent, norm bound ητC₁, and a channel.
 
     `epsilon` and `delta` are the paper's claim per round; `budget` is for the whole training, for schemes that
-    calibrate their own noise. `own` holds the settings of the scheme's own table in the config.
+    calibrate their own noise. `momentum` and `average` are what the server does with the estimates. `own` holds the
+    settings of the scheme's own table in the config.
     """
 
     devices: int
@@ -33,7 +34,14 @@ class Setting:
     silent_below: float = 0.0
     mask: str = "rand-k"
     error_feedback: bool = False
+    momentum: float = 0.0
+    average: float = 0.0
     own: object = None
+
+    @property
+    def groups(self) -> int:
+        """g, the number of groups that take turns."""
+        return turn_groups(devices=self.devices, cohort=self.cohort_size)
 
     @property
     def kept(self) -> int:

@@ -35,12 +35,14 @@ class Layer:
 def layers(name: str, *, shape: tuple[int, ...], classes: int, hidden: int) -> tuple[Layer, ...]:
     """The layers of the named network for examples of this shape, in the order of the flat parameter vector.
 
-    `hidden` is the width of the hidden layer of mlp and cnn.
+    `hidden` is the width of the hidden layer of mlp and cnn; the others do not use it.
     """
+    if name == "linear":
+        return (_dense_layer(math.prod(shape), classes),)
     if name == "mlp":
         return (_dense_layer(math.prod(shape), hidden), _dense_layer(hidden, classes))
     if len(shape) != 3:
-        raise InputError(f"model.name = {name!r}: needs images, but an example has shape {shape}; use mlp")
+        raise InputError(f"model.name = {name!r}: needs images, but an example has shape {shape}; use mlp or linear")
     side = MINIMUM_SIDE[name]
     if min(shape[1:]) < side:
         size = f"{shape[1]}×{shape[2]}"

@@ -80,7 +80,20 @@ class Network:
 def build(name: str, *, shape: tuple[int, ...], classes: int, hidden: int) -> Network:
     """The named network for examples of this shape; `hidden` is the width of the hidden layer of mlp and cnn."""
     layers = architectures.layers(name, shape=shape, classes=classes, hidden=hidden)
-    return {"mlp": _mlp, "cnn": _cnn, "vgg11": _vgg11, "resnet18": _resnet18}[name](layers)
+    return {"linear": _linear, "mlp": _mlp, "cnn": _cnn, "vgg11": _vgg11, "resnet18": _resnet18}[name](layers)
+
+
+def _linear(layers: tuple[Layer, ...]) -> Network:
+    """Softmax regression: one dense layer, and nothing after it."""
+
+    def head(parameters: Parameters, x: Tensor, tape: Tape) -> Tensor:
+        return x
+
+    def forward(parameters: Parameters, x: Tensor, tape: Tape) -> Tensor:
+        weight, bias = parameters
+        return dense(tape, x.flatten(2), weight, bias, first=True)
+
+    return Network(layers, forward, head)
 
 
 def _mlp(layers: tuple[Layer, ...]) -> Network:

@@ -33,6 +33,16 @@ def _subset(generator: np.random.Generator, *, size: int, kept: int) -> NDArray[
     return mask
 
 
+def blocks(generator: np.random.Generator, *, dimension: int, count: int) -> list[Tensor]:
+    """The d coordinates cut at random into `count` blocks of equal size, up to one; each in ascending order.
+
+    >>> sorted(len(block) for block in blocks(np.random.default_rng(0), dimension=8, count=3))
+    [2, 3, 3]
+    """
+    cut = np.array_split(generator.permutation(dimension), count)
+    return [torch.from_numpy(np.sort(block)) for block in cut]
+
+
 def public_top_k(generator: np.random.Generator, moved: Tensor, *, kept: int) -> Tensor:
     """k indices in ascending order: k//2 where |moved| is maximal, the others drawn uniformly from the rest.
 

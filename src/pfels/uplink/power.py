@@ -50,13 +50,15 @@ def align(gains: Gains, powers: Reals, *, bound: float, share: float, privacy_li
     return Alignment(privacy_limit, "privacy")
 
 
-def expected_energy(gains: Gains, *, beta: float, bound: float, share: float) -> Reals:
-    """The upper bound of E‖xᵢ‖² per device: (β/|hᵢ|)²·(k/d)·(ητC₁)² (Lemma 5, eq. (33))."""
+def expected_energy(gains: Gains, *, beta: float | Reals, bound: float, share: float) -> Reals:
+    """The upper bound of E‖xᵢ‖² per device: (β/|hᵢ|)²·(k/d)·(ητC₁)² (Lemma 5, eq. (33)); β for all, or one each."""
     cost: Reals = (beta / np.abs(gains)) ** 2 * share * bound**2
     return cost
 
 
-def transmit(projected: Tensor, gains: Gains, powers: Reals, *, beta: float, bound: float, share: float) -> Tensor:
+def transmit(
+    projected: Tensor, gains: Gains, powers: Reals, *, beta: float | Reals, bound: float, share: float
+) -> Tensor:
     """The signals xᵢ = (β/|hᵢ|)·AΔᵢ, one row per device (eq. (31)); a GuardError if one could violate a limit.
 
     No signal is formed if the norm of its projected update exceeds `bound`, on which the privacy figures rely, or if
@@ -77,7 +79,7 @@ def check_power(expected: Reals, powers: Reals) -> None:
         )
 
 
-def check_signals(energies: Reals, gains: Gains, *, beta: float, bound: float) -> None:
+def check_signals(energies: Reals, gains: Gains, *, beta: float | Reals, bound: float) -> None:
     """A GuardError if a signal is longer than (β/|hᵢ|)·s, and so arrives with more than its norm bound s at level β."""
     allowed = (beta * bound / np.abs(gains)) ** 2 * (1 + ROUNDING)
     if np.any(~(energies <= allowed)):
@@ -94,8 +96,9 @@ def energy(signals: Tensor) -> Reals:
     return squares
 
 
-def can_transmit(gains: Gains, powers: Reals, *, beta: float, bound: float) -> NDArray[np.bool_]:
-    """A mask of the devices that can transmit at level β within their power limit: |h|√P ≥ βs, s = `bound`."""
+def can_transmit(gains: Gains, powers: Reals, *, beta: float | Reals, bound: float) -> NDArray[np.bool_]:
+    """A mask of the devices that can transmit at level β within their power limit: |h|√P ≥ βs, s = `bound`; β for all,
+    or one each."""
     able: NDArray[np.bool_] = np.abs(gains) * np.sqrt(powers) >= beta * bound
     return able
 

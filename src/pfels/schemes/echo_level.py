@@ -1,0 +1,138 @@
+"""What everybody knows of PFELS-echo before its first round: blocks, bands, weights, and the level."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pfels.arrays import Reals
+from pfels.errors import InputError
+from pfels.privacy.calibration import calibrate
+from pfels.privacy.events import Adversary, beta_at, noise_multiplier_at
+from pfels.schemes.carried import carried_shares
+from pfels.schemes.echo_settings import EchoSettings
+from pfels.schemes.setting import Setting
+from pfels.uplink.echo import averaged_workload, model_workload, optimised_weights, square_root_weights
+from pfels.uplink.power import best_carried_level
+
+RATIO_TOLERANCE = 0.2  # how far 1/m may be from the ratio that was asked for
+FITS = 4  # who is heard depends on the weights and they on who is heard; each step brings both closer by far
+
+
+@dataclass(frozen=True)
+class EchoLevel:
+    """The level β and the limit that set it; the noise multiplier z of a whole turn (the weights have norm 1); the norm
+    bound s of what is sent; the number m of blocks; the weights c; the share `heard[j]` of those heard at their turn
+    that are heard again at lag j; and the share `carried` of the devices that are heard at their turn."""
+
+    beta: float
+    limit: str
+    noise_multiplier: float
+    bound: float
+    blocks: int
+    weights: Reals
+    heard: Reals
+    carried: float
+
+    @property
+    def bands(self) -> int:
+        """b, the number of rounds in which a device sends what it learned at a turn."""
+        return len(self.weights)
+
+
+def block_count(ratio: float) -> int:
+    """m = round(1/p), where 1/m is close enough to p.
+
+    >>> block_count(0.3)
+    3
+    """
+    m = max(round(1 / ratio), 1)
+    if abs(1 / m - ratio) > RATIO_TOLERANCE * ratio:
+        near = ", ".join(f"{1 / each:.4g}" for each in sorted({m, m + (1 if 1 / m > ratio else -1)} - {0}))
+        raise InputError(
+            f"compression.ratio = {ratio:g}: pfels-echo cuts the model into m equal blocks, so it must be within 20 % "
+            f"of some 1/m; use {near.replace(', ', ' or ')}"
+        )
+    return m
+
+
+def band_count(bands: int, *, groups: int, blocks: int, rounds: int) -> int:
+    """b: what is asked for, or as many as fit before a device's next turn, and no more than there are rounds for."""
+    fit = groups // blocks
+    if fit < 1:
+        raise InputError(
+            f"compression.ratio = {1 / blocks:.3g}: {blocks} blocks take longer than a device's {groups} rounds "
+            f"from turn to turn; use a ratio of at least {1 / groups:.3g}, or a smaller cohort.size"
+        )
+    if bands > fit:
+        raise InputError(
+            f"pfels-echo.bands = {bands}: a device's echo would overlap its next turn, {groups} rounds later; with "
+            f"{blocks} block{'s' * (blocks > 1)} at most {fit} fit"
+        )
+    return min(bands or fit, -(-rounds // blocks))
+
+
+def echo_level(setting: Setting) -> EchoLevel:
+    """The level of a whole training, from the budget and the laws of the channel alone: it depends on nobody."""
+    own = setting.own if isinstance(setting.own, EchoSettings) else EchoSettings()
+    m = block_count(setting.ratio)
+    b = band_count(own.bands, groups=setting.groups, blocks=m, rounds=setting.rounds)
+    level = _level(setting, m, square_root_weights(b))
+    for _ in range(FITS):
+        weights = square_root_weights(b, heard=level.heard)
+        if own.weights == "optimised":
+            weights = optimised_weights(b, heard=level.heard, workloads=workloads(setting, m))
+        level = _level(setting, m, weights)
+    return level
+
+
+def workloads(setting: Setting, blocks: int) -> list[Reals]:
+    """How decoded rounds enter the models that devices train from, and those that the run delivers."""
+    turns = -(-setting.rounds // blocks)
+    trained = model_workload(turns, every=blocks, momentum=setting.momentum)
+    if not setting.average:
+        return [trained]
+    return [trained, averaged_workload(trained, every=blocks, average=setting.average)]
+
+
+def worst_cost(level: EchoLevel, setting: Setting) -> float:
+    """The maximum over devices of Σ c_j² over all that a device may send in the whole training: 1 for each turn, and
+    less for a last turn whose echo the end of the training cuts off."""
+    spent = np.cumsum(level.weights**2)
+    first = np.arange(min(setting.groups, setting.rounds))  # the round of each group's first turn
+    whole = (setting.rounds - 1 - first) // setting.groups
+    left = setting.rounds - 1 - (first + whole * setting.groups)  # rounds after the last turn
+    return float(np.max(whole * spent[-1] + spent[np.minimum(left // level.blocks, level.bands - 1)]))
+
+
+def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
+    """The level for given weights."""
+    s = setting.bound / math.sqrt(blocks)
+
+    def shares(beta: float, weight: float) -> Reals:
+        return carried_shares(setting, beta * weight * s)
+
+    unscaled = EchoLevel(1.0, "privacy", 1.0, s, blocks, weights, np.ones(len(weights)), 1.0)
+    once = calibrate(
+        adversary=Adversary.SERVER, epsilon=setting.budget.epsilon, delta=setting.delta, rounds=setting.rounds,
+        devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=1,
+    )  # fmt: skip
+    # (1 + 1e-9): so that the rounding of a running sum spends no more
+    z = once.noise_multiplier * math.sqrt(worst_cost(unscaled, setting)) * (1 + 1e-9)
+    allowed = beta_at(noise_multiplier=z, bound=s, noise_std=setting.noise_std)
+    beta = best_carried_level(beta=allowed, carried=lambda each: float(shares(each, weights[0]).mean()))
+    at_turn = shares(beta, weights[0])
+    carried = float(at_turn.mean())
+    heard = np.ones(len(weights))
+    if carried > 0:
+        heard[1:] = [float((at_turn * shares(beta, w)).mean()) / carried for w in weights[1:]]
+    return EchoLevel(
+        beta=beta,
+        limit="privacy" if beta == allowed else "power",
+        noise_multiplier=noise_multiplier_at(beta=beta, bound=s, noise_std=setting.noise_std),
+        bound=s,
+        blocks=blocks,
+        weights=weights,
+        heard=heard,
+        carried=carried,
+    )

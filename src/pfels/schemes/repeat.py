@@ -1,0 +1,57 @@
+"""Devices that repeat what they sent at their turn: what they add to the received sum, and its energy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pfels.arrays import Reals
+from pfels.errors import GuardError
+from pfels.runtime.distributed import Ranks
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.memory import Memory
+from pfels.schemes.plan import RoundPlan
+from pfels.uplink.power import check_signals
+
+ROUNDING = 1e-9  # relative; levels that differ by less are the same
+
+
+def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[float]:
+    """Add to y what the devices of `plan.repeating` kept, each at its level, and return the energies.
+
+    The norms of what was kept are known, so what is beyond its bound is refused without being formed. All devices of a
+    turn have the same level L, so Σ Lᵢvᵢ = L·Σ vᵢ + Σ (Lᵢ − L)vᵢ with Lᵢ = 0 for those who are silent: the first sum is
+    known since the turn, and only the rows of the silent ones are read again.
+    """
+    if plan.air is None or not len(plan.repeating):
+        return []
+    first = len(plan.training)
+    places = {device: first + i for i, device in enumerate(plan.repeating.tolist())}
+    arriving = plan.arriving_levels(slice(0, len(plan.sending)))
+    turns = memory.turns()
+    missing = places.keys() - {device for turn in turns.values() for device in turn}
+    if missing:
+        raise GuardError(f"device {min(missing)} is to repeat what it sent, but has kept nothing")
+    ends, spent = sorted(turns), list[float]()
+    for end in ends[ranks.share(len(ends))]:
+        on_air = [device for device in turns[end] if device in places]
+        if not on_air:
+            continue
+        level = float(plan.air.levels[places[on_air[0]]])
+        y.add_(memory.sums[end], alpha=level)
+        for device, kept in turns[end].items():
+            correction = (float(arriving[places[device]]) if device in places else 0.0) - level
+            if abs(correction) > ROUNDING * level:
+                y.add_(kept.row, alpha=correction)
+        lengths = [turns[end][device].norm for device in on_air]
+        spent += repeat_energies(plan, lengths, [places[device] for device in on_air]).tolist()
+    return spent
+
+
+def repeat_energies(plan: RoundPlan, lengths: Sequence[float], places: Sequence[int]) -> Reals:
+    """The energy with which devices at these places of `plan.sending` repeat vectors of these norms, or a GuardError if
+    one is beyond its bound."""
+    air, at = plan.require_air(), np.array(places)
+    gains, levels = air.gains[at], air.levels[at]
+    spent: Reals = (levels / np.abs(gains) * np.array(lengths)) ** 2
+    check_signals(spent, gains, beta=levels, bound=air.bound)
+    return spent

@@ -23,9 +23,9 @@ from pfels.paper.documents import write
 from pfels.privacy.calibration import Budget, participation_cap
 from pfels.report.terminal import spread
 from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.carried import QUANTILES
 from pfels.schemes.draws import Draws
 from pfels.schemes.participation import ParticipationCount
-from pfels.schemes.pfels_plus import QUANTILES
 from pfels.schemes.plan import AirLink, RoundPlan
 from pfels.schemes.registry import BudgetBy, SchemeEntry, register, scheme_entry
 from pfels.schemes.setting import Setting

@@ -3,7 +3,7 @@
 >>> import pfels
 >>> result = pfels.run(pfels.load_config("demo", {"rounds": 10}))
 >>> sorted(result.summary)[:3]
-['accuracy', 'airtime_s', 'dimension']
+['accuracy', 'accuracy_last', 'airtime_s']
 
 Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `compare`, `sweep`. Without training:
 `plan`, `privacy_figures`, with a `Budget` against an `Adversary`. The paper: `reproduce`. A page: `write_report`.

@@ -1,5 +1,7 @@
 """Configs are validated whole, say what is wrong in one line, and come back from TOML as they went."""
 
+import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Literal
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from pfels.config.load import differing_keys, load_config, parse_value, presets, validate
-from pfels.config.tree import Config
+from pfels.config.tree import LATER_KEYS, NEUTRAL_KEYS, Config
 from pfels.errors import InputError
 from pfels.schemes import registry
 from pfels.schemes.registry import SchemeEntry, register, scheme_entry
@@ -114,9 +116,11 @@ def test_values_are_toml_or_text():
 
 def test_the_page_of_settings_has_every_key_with_its_default():
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
-    listed = dict(re.findall(r"^\| `([a-z_.]+)` \| (\S.*?) \|", page, re.MULTILINE))
+    listed = dict(re.findall(r"^\| `([a-z_.-]+)` \| (\S.*?) \|", page, re.MULTILINE))
     unset = {"data.path", "data.per_device", "privacy.delta"}
     defaults = {key: "false" if value is False else str(value) for key, value in Config().flat().items()}
+    own = load_config("demo", {"scheme": "pfels-echo"}).flat()
+    defaults |= {key: str(value) for key, value in own.items() if key.startswith("pfels-echo.")}
     assert listed == {key: f"`{value}`" for key, value in defaults.items()} | dict.fromkeys(unset, "not set")
     assert all(f"`{name}`" in page for name in presets())
 
@@ -198,3 +202,43 @@ def test_names_and_settings_that_could_not_be_written_down_are_refused(monkeypat
         load_config("demo", {"scheme": "server"})
     with pytest.raises(InputError, match="scheme = 1: must be text"):
         scheme_entry(1)  # type: ignore[arg-type]
+
+
+def test_a_file_may_hold_settings_for_one_scheme_alone(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "rounds = 7\n[compression]\nratio = 0.5\n"
+        "[for.pfels-echo]\nrounds = 9\n[for.pfels-echo.compression]\nratio = 1.0\n"
+        "[for.pfels-echo.pfels-echo]\nbands = 2\n"
+    )
+    plain, echo = load_config(path), load_config(path, {"scheme": "pfels-echo"})
+    assert (plain.rounds, plain.compression.ratio) == (7, 0.5)
+    assert (echo.rounds, echo.compression.ratio, echo.flat()["pfels-echo.bands"]) == (9, 1.0, 2)
+    assert load_config(path, {"scheme": "pfels-echo", "compression.ratio": 0.25}).compression.ratio == 0.25
+    path.write_text('scheme = "pfels-echo"\n[for.pfels-echo.server]\naverage = 0.9\n')
+    assert load_config(path).server.average == 0.9
+    assert load_config(path, {"scheme": "pfels"}).server.average == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("for = 3\n", "for: must hold tables by scheme"),
+        ("[for]\npfels = 3\n", "for: must hold tables by scheme"),
+        ("[for.pfelss.server]\naverage = 0.9\n", "did you mean pfels"),
+        ("[for.pfels.server]\naverag = 0.9\n", "averag"),
+    ],
+)
+def test_settings_for_one_scheme_are_checked(tmp_path: Path, text: str, line: str):
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(InputError, match=line):
+        load_config(tmp_path / "mine.toml")
+
+
+def test_settings_that_came_later_leave_the_hash_of_earlier_configs_alone():
+    """Run directories from before stay valid: at their defaults these keys are not part of the hash."""
+    config = load_config("demo")
+    assert {"server.average", "data.features"} <= set(config.flat())
+    older = {key: value for key, value in config.flat().items() if key not in {*NEUTRAL_KEYS, *LATER_KEYS}}
+    assert config.digest() == hashlib.sha256(json.dumps(older, sort_keys=True).encode()).hexdigest()
+    assert load_config("demo", {"server.average": 0.5}).digest() != config.digest()

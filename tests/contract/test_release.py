@@ -139,7 +139,7 @@ class HalfAMemory(WflP):
     [
         (lambda setting: ForgetsItsNoise(DpFedAvg(setting)), "its devices add none"),
         (NoisyOverTheAir, "for ideal links only"),
-        (HalfAMemory, "needs both `send_and_keep` and `keep`"),
+        (HalfAMemory, "needs `send_and_keep` as well"),
     ],
 )
 def test_a_scheme_that_does_not_do_what_its_plan_says_is_refused(make: Any, message: str):

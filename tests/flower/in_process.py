@@ -1,6 +1,6 @@
 """Nodes in this process: the real ClientApp and the real Strategy, without Flower's network."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,10 @@ def unchanged(reply: Message, partition: int) -> Message:
 
 
 class InProcessGrid(Grid):
-    """A grid whose nodes reply at once, or as soon as they are not `late`. `change` may alter or drop a reply."""
+    """A grid whose nodes reply at once, or as soon as they are not `late`. `change` may alter or drop a reply.
+
+    `restarts` are, by round, the nodes that are started again before it, and so lose their state.
+    """
 
     def __init__(
         self,
@@ -36,8 +39,9 @@ class InProcessGrid(Grid):
         node_config: dict[int, dict[str, Any]] | None = None,
         late: Late = lambda grid, partition: False,
         newest_first: bool = False,
+        restarts: Mapping[int, Collection[int]] | None = None,
     ) -> None:
-        self.change, self.late, self.newest_first = change, late, newest_first
+        self.change, self.late, self.newest_first, self.restarts = change, late, newest_first, restarts or {}
         self.sent: list[Message] = []
         self._replies: dict[str, Message | None] = {}
         self._ids = count(1)
@@ -79,6 +83,10 @@ class InProcessGrid(Grid):
             message.metadata.__dict__["_message_id"] = identity
             self.sent.append(message)
             node = message.metadata.dst_node_id
+            if "request" in message.content:
+                again = self.restarts.get(message.content["request"]["round"], ())
+                if node - FIRST_NODE in again:
+                    self.contexts[node].state = RecordDict()
             try:
                 reply = client_app.app(message, self.contexts[node])
             except Exception as error:
@@ -98,15 +106,17 @@ class InProcessGrid(Grid):
         return list(arrived.values())
 
 
-def play(out: Path, *, partitions: int = 4, nodes: Any = (), **options: Any) -> Any:
+def play(out: Path, *, partitions: int = 4, nodes: Any = (), contexts: Any = None, **options: Any) -> Any:
     """Run the app on nodes in this process, with its run directory `out`: the result, and the grid.
 
-    `nodes` are the nodes' own configs. Options of the grid are taken as such; others are settings, with `__` for a dot.
+    `nodes` are the nodes' own configs, and `contexts` those of an earlier grid, if its nodes go on. Options of the grid
+    are taken as such; others are settings, with `__` for a dot.
     """
-    grid_options = {key: options.pop(key) for key in ("change", "late", "newest_first") if key in options}
+    grid_options = {key: options.pop(key) for key in ("change", "late", "newest_first", "restarts") if key in options}
     config = {"preset": "demo", "noise": "seed", "reply_timeout_s": 0.1, "rounds": 10, "out": str(out)}
     config |= {key.replace("__", "."): value for key, value in options.items()}
     grid = InProcessGrid(config, partitions, node_config=dict(enumerate(nodes)), **grid_options)
+    grid.contexts = contexts or grid.contexts
     strategy = OverTheAir(settings.read(config))
     strategy.start(grid)
     return strategy.finished, grid

@@ -71,14 +71,18 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
         yield deployment
 
 
-@pytest.mark.parametrize("scheme", ["pfels", "pfels-plus"])
-def test_a_model_from_flowers_simulation_is_the_simulators(simulation: Loopback, tmp_path: Path, scheme: str):
-    out = tmp_path / "run"
-    output = simulation.run(
-        {"scheme": scheme, "rounds": 10, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4}
-    )
+@pytest.mark.parametrize(
+    "changes",
+    [{"scheme": "pfels"}, {"scheme": "pfels-plus"}, {"scheme": "pfels-echo", "compression.ratio": 1.0}],
+    ids=lambda changes: changes["scheme"],
+)
+def test_a_model_from_flowers_simulation_is_the_simulators(
+    simulation: Loopback, tmp_path: Path, changes: dict[str, Any]
+):
+    out, settings = tmp_path / "run", {**changes, "rounds": 10}
+    output = simulation.run({**settings, "out": str(out), "noise": "seed"}, federation={"num-supernodes": 4})
     assert (out / "summary.json").exists(), output
-    own = loop.run(load_config("demo", {"scheme": scheme, "rounds": 10})).parameters
+    own = loop.run(load_config("demo", settings)).parameters
     assert float((parameters(out) - own).norm() / own.norm()) < 1e-6
     k = records(out)[0]["subcarriers"]
     assert 4 * k <= fmean(r["replies"]["bytes_per_device"] for r in records(out)) <= 1.05 * 4 * k

@@ -104,6 +104,23 @@ def test_local_data_of_another_shape_or_for_other_devices_are_refused(tmp_path: 
         local_federation(str(path), config, share)
 
 
+def test_local_data_get_the_features_of_the_run(tmp_path: Path):
+    share, path = messages.NodeShare(0, 50), tmp_path / "own.npz"
+    write_local(path, federate(load_config("demo")), [0, 50])  # pixels
+    config = load_config("demo", {"data.features": "hog"})
+    mine, everyone = local_federation(str(path), config, share), federate(config)
+    assert mine.shape == everyone.shape == (36,)
+    for device in (0, 50):
+        ours, theirs = mine.examples([device]), everyone.examples([device])
+        np.testing.assert_array_equal(ours.x.numpy(), theirs.x.numpy())
+        np.testing.assert_array_equal(ours.y.numpy(), theirs.y.numpy())
+    np.savez(
+        path, x_train=np.zeros((4, 36)), y_train=np.zeros(4, int), x_test=np.zeros((1, 36)), y_test=np.zeros(1, int)
+    )
+    with pytest.raises(InputError, match=r"examples of shape \(36,\) in 1 classes; must be \(1, 8, 8\)"):
+        local_federation(str(path), config, share)
+
+
 def test_a_node_does_no_more_than_its_part(flower: Flower):
     """Whatever a server asks: not for devices of other nodes, not for devices that were not drawn, not twice."""
     result, grid = flower(scheme="pfels", rounds=2)

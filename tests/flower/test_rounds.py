@@ -29,6 +29,8 @@ Flower = Callable[..., Any]
         {"scheme": "pfels-plus"},
         {"scheme": "pfels-plus", "compression__error_feedback": True},
         {"scheme": "pfels-plus", "compression__kind": "public-top-k", "server__momentum": 0.5},
+        {"scheme": "pfels-echo", "compression__ratio": 1.0, "server__average": 0.9},
+        {"scheme": "pfels-echo", "compression__ratio": 0.5, "cohort__size": 10},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -39,6 +41,7 @@ def test_the_model_is_the_simulators(flower: Flower, changes: dict[str, Any]):
     for here, there in zip(result.records, own.records, strict=True):
         assert here["cohort"] == there["cohort"]
         assert here["participants"] == there["participants"]
+        assert here.get("echoes") == there.get("echoes")
         assert here["privacy"] == there["privacy"]
         if there["energy"] is None:
             assert here["energy"] is None
@@ -129,9 +132,9 @@ def test_one_secret_noise_seed_serves_the_whole_run(flower: Flower, monkeypatch:
     draws = []
     begin = ServerRound.begin
 
-    def stored(*arguments: Any) -> ServerRound:
+    def stored(*arguments: Any, **earlier: Any) -> ServerRound:
         draws.append(arguments[1])
-        return begin(*arguments)
+        return begin(*arguments, **earlier)
 
     monkeypatch.setattr(ServerRound, "begin", stored)
     flower(scheme="pfels", rounds=3, noise="secret")

@@ -50,6 +50,7 @@ def test_every_scheme_with_a_budget_against_an_outsider_needs_a_secret_seed(monk
     assert settings.read(run | {"seed": 2**60}).secret_noise
     assert not settings.read(run | {"seed": 7, "noise": "seed"}).secret_noise
     assert settings.read(run | {"seed": 7, "privacy.adversary": "server"}).secret_noise
+    assert settings.read(run | {"seed": 7, "scheme": "pfels-echo"}).secret_noise, "turns hide nobody, nor need they"
 
 
 def test_an_empty_string_means_as_in_the_preset():

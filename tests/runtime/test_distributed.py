@@ -17,6 +17,7 @@ from tests.conftest import SMALL, small
 
 SETTINGS = {**SMALL, "rounds": 4, "cohort.size": 7, "run.workers": 1}
 WITH_MEMORY = {**SETTINGS, "scheme": "pfels-plus", "compression.error_feedback": True, "server.momentum": 0.5}
+WITH_ECHO = {**SETTINGS, "scheme": "pfels-echo", "compression.ratio": 1.0, "server.average": 0.5}
 
 
 def torchrun(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -57,12 +58,13 @@ def test_two_ranks_give_the_results_of_one_process(tmp_path):
     check_same(SETTINGS, json.loads(together.stdout), tmp_path)
 
 
-def test_two_ranks_resume_a_run_with_the_error_feedback_of_all_devices(tmp_path):
-    stopped = torchrun(str(_stopper(tmp_path)), *command(WITH_MEMORY), cwd=tmp_path)
+@pytest.mark.parametrize("settings", [WITH_MEMORY, WITH_ECHO], ids=["error feedback", "echo"])
+def test_two_ranks_resume_a_run_with_what_all_devices_keep(tmp_path, settings):
+    stopped = torchrun(str(_stopper(tmp_path)), *command(settings), cwd=tmp_path)
     assert "stopped after two rounds" in stopped.stderr, stopped.stderr
-    together = torchrun("-m", "pfels", *command(WITH_MEMORY), "--resume", cwd=tmp_path)
+    together = torchrun("-m", "pfels", *command(settings), "--resume", cwd=tmp_path)
     assert together.returncode == 0, together.stderr
-    check_same(WITH_MEMORY, json.loads(together.stdout), tmp_path)
+    check_same(settings, json.loads(together.stdout), tmp_path)
 
 
 def _stopper(tmp_path: Path) -> Path:

@@ -1,7 +1,9 @@
 """PFELS-echo: decoding undoes encoding, the noise that is left is as predicted, and every limit and figure holds."""
 
+import itertools
 import json
 import math
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -362,9 +364,7 @@ def test_bands_that_overlap_the_next_turn_are_refused():
 
 
 def test_turns_of_more_than_half_the_devices_are_refused():
-    with pytest.raises(
-        InputError, match=r"cohort.size = 16: devices send in turns, .* at most half of data.devices = 30"
-    ):
+    with pytest.raises(InputError, match=r"cohort.size = 16: with pfels-echo .* in turns .* half of data.devices = 30"):
         echo(cohort__size=16)
     with pytest.raises(InputError, match="in turns"):
         small(scheme="pfels", cohort__sampling="turns", cohort__size=16)
@@ -404,3 +404,33 @@ def test_the_number_of_workers_changes_nothing(workers: int):
     one, other = (loop.run(echo(), workers=n) for n in (1, workers))
     assert torch.equal(one.parameters, other.parameters)
     assert one.records == other.records
+
+
+def test_what_does_not_fit_in_memory_is_refused_before_training_with_the_bands_that_would_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = echo()
+    needed = link_of(config).scheme.echo_plan()["memory_bytes"]
+    held = sum(kept.row.numel() * 4 for kept in list(rounds_of(build(config), 14))[-1][3].devices.values())
+    assert held <= needed <= 2 * held, "what is announced is what is kept"
+    monkeypatch.setattr("pfels.experiment.setup.available_memory", lambda: 3 * needed - 1)
+    with pytest.raises(InputError, match=r"pfels-echo.bands = 6: .* at most 5 bands fit"):
+        loop.run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    loop.run(echo(**{"pfels-echo__bands": 5, "rounds": 2}), tmp_path / "run")
+    loop.run(echo(rounds=2))  # without a checkpoint it fits
+
+
+def test_a_million_devices_cost_what_a_thousand_cost_where_the_bands_are_few():
+    def seconds(devices: int) -> float:
+        settings = {"data.name": "synthetic", "data.per_device": 20, "cohort.size": 16, "run.workers": 1}
+        config = load_config(
+            "demo",
+            {**settings, "scheme": "pfels-echo", "pfels-echo.bands": 3, "data.devices": devices, "rounds": 30}
+            | {"compression.ratio": 1.0, "run.eval_every": 50},
+        )
+        marks: list[float] = []
+        loop.run(config, progress=lambda record: marks.append(time.process_time()))
+        return min(after - before for before, after in itertools.pairwise(marks))
+
+    assert seconds(1_000_000) < 3 * seconds(1_000)

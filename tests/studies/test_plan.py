@@ -197,7 +197,8 @@ def test_a_preset_and_a_config_are_planned_alike():
 def test_an_override_goes_to_the_schemes_that_use_it_and_is_refused_where_none_does():
     changed = {"rounds": 5, "privacy.epsilon": 0.1, "channel.silent_below": 0.3}
     plain, moved = plan("demo", overrides={"rounds": 5})["schemes"], plan("demo", overrides=changed)["schemes"]
-    assert {name for name in plain if plain[name] != moved[name]} == {"pfels", "wfl-pdp", "dp-fedavg", "pfels-plus"}
+    own = {"pfels", "wfl-pdp", "dp-fedavg", "pfels-plus", "pfels-echo"}
+    assert {name for name in plain if plain[name] != moved[name]} == own
     with pytest.raises(package.InputError, match="none of pfels, fedavg uses it, only pfels-plus"):
         plan("demo", schemes=["pfels", "fedavg"], overrides={"channel.silent_below": 0.3})
 

@@ -10,8 +10,8 @@ from pfels.cli.options import Against, Json, Preset, Schemes, Set, TotalEpsilon,
 from pfels.documents.privacy import ExplainedFigure
 from pfels.documents.studies import Plan, SchemePlan, Theory
 from pfels.privacy.events import rounded_up
-from pfels.report.terminal import PROVEN, budget_notes, marked, number, print_json, print_table
-from pfels.report.text import claimed_epsilon, epsilon, seconds
+from pfels.report.terminal import PROVEN, budget_notes, marked, number, print_json, print_notes, print_table
+from pfels.report.text import claimed_epsilon, counted, epsilon, seconds
 
 Smoothness = Annotated[
     float | None, typer.Option(help="L of the convergence bound; by default the maximum that it covers.")
@@ -23,6 +23,7 @@ GammaSquared = Annotated[float | None, typer.Option(help="γ² ≥ 1, by which d
 KappaSquared = Annotated[
     float | None, typer.Option(help="κ² ≥ 0, by which they differ; by default 0 if IID, else C₁².")
 ]
+ABREAST = 4  # schemes side by side on 80 columns
 InitialGap = Annotated[
     float | None, typer.Option(help="f(θ⁰) − f_inf, the loss at the start; log(classes) by default.")
 ]
@@ -82,9 +83,33 @@ def _show(planned: Plan, name: str, notes: Sequence[str]) -> None:
         f"{planned['cohort']} of {planned['devices']} devices per round, seed {planned['seed']}"
     )
     columns = {marked(scheme, row): _column(row) for scheme, row in planned["schemes"].items()}
-    labels = list(next(iter(columns.values())))
-    rows = [(label, *[column[label] for column in columns.values()]) for label in labels]
-    print_table(("", *columns), rows, title=title, notes=[*notes, *_notes(planned), *_theory(planned["theory"])])
+    labels, names = list(next(iter(columns.values()))), list(columns)
+    for some in (names[i : i + ABREAST] for i in range(0, len(names), ABREAST)):
+        rows = [(label, *[columns[name][label] for name in some]) for label in labels]
+        print_table(("", *some), rows, title=title if some[0] == names[0] else "")
+    print_notes([*notes, *_echo(planned), *_notes(planned), *_theory(planned["theory"])])
+
+
+def _echo(planned: Plan) -> list[str]:
+    """What echo does, for each scheme whose devices repeat what they sent."""
+    lines = []
+    for name, row in planned["schemes"].items():
+        if "echo" not in row:
+            continue
+        echo = row["echo"]
+        noise = f"{echo['noise_in_models']:.2f} (square-root weights: {echo['noise_in_models_square_root']:.2f})"
+        if echo["noise_in_average"] is not None and echo["noise_in_average_square_root"] is not None:
+            noise += (
+                f", and in the average that is delivered {echo['noise_in_average']:.2f} "
+                f"({echo['noise_in_average_square_root']:.2f}),"
+            )
+        lines.append(
+            f"{name}: a device has a turn every {echo['rounds_between_turns']} rounds, at most {echo['turns']} in all, "
+            f"and sends what it learned in {counted(echo['bands'], 'round')} ({counted(echo['blocks'], 'block')} of "
+            f"coordinates). Noise in the models: {noise} of what it would be without echo. A simulation keeps "
+            f"{echo['memory_bytes'] / 1e6:,.0f} MB for it."
+        )
+    return lines
 
 
 def _column(row: SchemePlan) -> dict[str, str]:

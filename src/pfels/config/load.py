@@ -12,6 +12,7 @@ from pfels.config.messages import explain, unknown_key
 from pfels.config.scheme_settings import for_scheme, leaves, require_used
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError, nearest
+from pfels.schemes.registry import scheme_entry
 
 
 def presets() -> list[str]:
@@ -32,19 +33,15 @@ def load_config(base: str | Path | Config = "demo", overrides: Mapping[str, Any]
 
     Overrides are a mapping of `table.key`, or `key=value` strings. A whole table, {"training": {"momentum": 0.5}},
     changes the keys that it has. An override that the scheme would ignore is refused; a file may hold settings for
-    several schemes, and each takes what it uses. A config holds the own table of its own scheme alone.
+    several schemes, and each takes what it uses. What a file has under `[for.SCHEME]` is for that scheme alone. A
+    config holds the own table of its own scheme alone.
 
     >>> load_config("demo", {"scheme": "wfl-pdp", "privacy.epsilon": 0.2}).privacy.epsilon
     0.2
     """
     changed = dict(overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides))
     tree = _tree(base, changed)
-    for key, value in leaves(changed.items()):
-        table, _, leaf = key.rpartition(".")
-        at = tree.setdefault(table, {}) if table else tree
-        if not isinstance(at, dict):
-            raise InputError(unknown_key(key, Config))
-        at[leaf] = value
+    _change(tree, changed)
     config = validate(tree)
     require_used(changed, config.scheme)
     return config
@@ -53,10 +50,32 @@ def load_config(base: str | Path | Config = "demo", overrides: Mapping[str, Any]
 def _tree(base: str | Path | Config, changed: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of the base; where another scheme is asked for, without what is off by default and it does not use."""
     tree = base.tree() if isinstance(base, Config) else _read(base)
-    scheme = changed.get("scheme")
-    if scheme is None or scheme == tree.get("scheme", Config.model_fields["scheme"].default):
-        return tree
-    return for_scheme(tree, scheme, config=base if isinstance(base, Config) else None)
+    usual = tree.get("scheme", Config.model_fields["scheme"].default)
+    scheme = changed.get("scheme", usual)
+    diffs = _diffs(tree.pop("for", {}), base)
+    if scheme != usual:
+        tree = for_scheme(tree, scheme, config=base if isinstance(base, Config) else None)
+    _change(tree, diffs.get(scheme, {}))
+    return tree
+
+
+def _change(tree: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Set what is changed, key by key."""
+    for key, value in leaves(changes.items()):
+        table, _, leaf = key.rpartition(".")
+        at = tree.setdefault(table, {}) if table else tree
+        if not isinstance(at, dict):
+            raise InputError(unknown_key(key, Config))
+        at[leaf] = value
+
+
+def _diffs(tables: Any, base: object) -> Mapping[str, Mapping[str, Any]]:
+    """What a file has for single schemes: tables by scheme."""
+    if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
+        raise InputError(f"{base}: for: must hold tables by scheme, such as [for.pfels-echo.compression]")
+    for name in tables:
+        scheme_entry(name)
+    return tables
 
 
 def require_config(config: object) -> None:

@@ -204,8 +204,8 @@ class Config(_Table):
             raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}")
         if self.sampling is Sampling.TURNS and self.cohort.size > devices // 2:
             raise ValueError(
-                f"cohort.size = {self.cohort.size}: devices send in turns, so it must be at most half of data.devices "
-                f"= {devices}"
+                f"cohort.size = {self.cohort.size}: with {self.scheme} devices send in turns here, so it must be at "
+                f"most half of data.devices = {devices}"
             )
         if not channel.gain_min <= channel.gain_max:
             raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")

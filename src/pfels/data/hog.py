@@ -10,18 +10,21 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-VERSION = 2  # of this definition; the cache computes features of another version anew
+VERSION = 3  # of this definition; the cache computes features of another version anew
 BINS, CELL = 8, 4
-NORM = 4.0  # of an example's features
-COLOUR = 0.6  # norm of the mean colours, relative to that of the histograms
+NORM = 6.0  # of an example's features
+BRIGHTNESS, HUE = 0.4, 0.5  # norms of the cells' mean brightness and hue, relative to that of the histograms
 TINY, FAINT = 1e-30, 1e-4  # no division by zero; no rounding errors for features where an image is constant
 
 
 def features(x: Tensor) -> Tensor:
-    """Images (n, colours, height, width) as vectors (n, (8 + colours)·height/4·width/4) of norm 4."""
+    """Images (n, colours, height, width) as vectors (n, (8 + colours)·height/4·width/4) of norm 6."""
     x = x / x.abs().amax((1, 2, 3), keepdim=True).clamp_(min=TINY)  # contrast does not matter, nor can squares overflow
-    histograms, colours = _unit(_histograms(x).sqrt_()), _unit(F.avg_pool2d(x, CELL))
-    return torch.cat([histograms, COLOUR * colours], 1).mul_(NORM / math.hypot(1, COLOUR))
+    means = F.avg_pool2d(x, CELL)
+    parts = [_unit(_centred(_histograms(x).sqrt_())), BRIGHTNESS * _unit(_centred(means.sum(1)))]
+    if x.shape[1] == 3:
+        parts.append(HUE * _unit(_hues(means)))
+    return NORM * _unit(torch.cat(parts, 1))
 
 
 def _histograms(x: Tensor) -> Tensor:
@@ -58,7 +61,17 @@ def _pooling(side: int) -> Tensor:
     return (1 - (torch.arange(side) - cells).abs() / CELL).clamp_(min=0) / CELL
 
 
-def _unit(x: Tensor) -> Tensor:
-    """Vectors of norm 1, each around its own mean; a constant one is zero."""
+def _hues(means: Tensor) -> Tensor:
+    """Colours (n, 3, …) without their brightness, as two numbers each: red against blue, and green against both."""
+    red, green, blue = means.unbind(1)
+    return torch.stack([red - blue, (2 * green - red - blue) / math.sqrt(3)], 1)
+
+
+def _centred(x: Tensor) -> Tensor:
     x = x.flatten(1)
-    return F.normalize(x - x.mean(1, keepdim=True), eps=FAINT)
+    return x - x.mean(1, keepdim=True)
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Vectors of norm 1; almost zero stays almost zero."""
+    return F.normalize(x.flatten(1), eps=FAINT)

@@ -65,6 +65,21 @@ class Levels(TypedDict):
     max: float  # maximum
 
 
+class EchoPlan(TypedDict):
+    """How devices repeat what they sent, and what that does to the noise in the models."""
+
+    bands: int  # b, rounds in which a device sends what it learned at a turn
+    blocks: int  # m, blocks of coordinates that take turns
+    rounds_between_turns: int  # g
+    turns: int  # maximum number of turns of a device
+    heard_at_turn: float  # expected share of the devices that are heard at their turn
+    noise_in_models: float  # noise in the models (root mean square over rounds), relative to one band
+    noise_in_average: float | None  # the same for the average that is delivered; null: server.average is 0
+    noise_in_models_square_root: float  # the same as noise_in_models with square-root weights
+    noise_in_average_square_root: float | None  # the same as noise_in_average with square-root weights
+    memory_bytes: int  # what a simulation keeps of devices that repeat, and at the server
+
+
 class SchemePlan(TypedDict):
     """The link budget of one scheme."""
 
@@ -81,6 +96,7 @@ class SchemePlan(TypedDict):
     silent: int  # how often a drawn device does not send
     privacy: RunPrivacy  # privacy of the whole training
     on_budget: NotRequired[bool]  # with --total-epsilon: whether the budget sets this scheme's noise
+    echo: NotRequired[EchoPlan]  # only where devices repeat what they sent
 
 
 class AssumedLosses(TypedDict):

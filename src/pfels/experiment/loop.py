@@ -19,7 +19,7 @@ from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
 from pfels.experiment.directory import Checkpoint, RunDirectory, check
 from pfels.experiment.result import Result
-from pfels.experiment.setup import Experiment, build
+from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
 from pfels.runtime.distributed import Ranks, Start
 from pfels.runtime.threads import one_thread_each
@@ -71,6 +71,8 @@ def run(
             return _follow(config, ranks, workers)
         if out is None:
             experiment = build(config, workers=workers, ranks=ranks)
+            if play_round is simulate:
+                require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
             return _play(experiment, None, None, progress, play_round)
         return _lead(RunDirectory(Path(out), config), ranks, resume, workers, progress, play_round, carrier)
@@ -104,6 +106,8 @@ def _lead(  # noqa: PLR0917
         ranks.send_start(Start(directory.engine or "", config.rounds, dict(last.tensors)))
         return Result(summary, delivered(last.tensors), partial(directory.records, last.mark))
     experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks)
+    if play_round is simulate:
+        require_memory(experiment, copies=3)
     engine = experiment.training.engine
     about: Environment = {**environment(), "engine": engine}
     if carrier:

@@ -11,11 +11,12 @@ from pfels.data.synthetic import SyntheticFederation
 from pfels.errors import InputError
 from pfels.experiment.link import setting_of
 from pfels.runtime.distributed import Ranks
+from pfels.runtime.memory import available_memory
 from pfels.runtime.threads import OrderedPool
 from pfels.schemes.draws import Draws
 from pfels.schemes.registry import load_scheme
 from pfels.schemes.release import require_sound
-from pfels.schemes.scheme import Scheme
+from pfels.schemes.scheme import Scheme, decodes
 from pfels.schemes.setting import Setting
 from pfels.seeding import Purpose, generator
 from pfels.training import networks
@@ -73,6 +74,21 @@ def build(
     scheme = load_scheme(config.scheme, setting)
     require_sound(scheme, draws, start)  # what the scheme itself refuses, such as a δ too large, shows here too
     return Experiment(config, federation, network, local, scheme, draws, ranks)
+
+
+def require_memory(experiment: Experiment, *, copies: int) -> None:
+    """An InputError if what devices keep to repeat it does not fit in memory `copies` times, with the number of bands
+    that would fit. A checkpoint copies it twice."""
+    if not decodes(experiment.scheme):
+        return
+    echo, free = experiment.scheme.echo_plan(), available_memory()
+    needed = echo["memory_bytes"] * copies
+    if free is not None and needed > free:
+        per_band = needed // (echo["bands"] - 1)
+        raise InputError(
+            f"{experiment.config.scheme}.bands = {echo['bands']}: what devices repeat would take "
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; at most {1 + free // per_band} bands fit"
+        )
 
 
 def federate(config: Config) -> Federation:

@@ -1,8 +1,8 @@
 """The ClientApp: a node's devices train, clip, project and scale, and send k numbers each, or repeat what they sent.
 
 A node derives the round by itself: cohort, channel and level. It answers for its own devices only, only if they were
-drawn or are to repeat, and once per round, whatever the server asks. A device repeats only what it sent at the turn that
-the node's own plan names.
+drawn or are to repeat, and once per round, whatever the server asks. What a device repeats is what it sent at the turn
+that the node's own plan names.
 """
 
 import secrets

@@ -57,8 +57,9 @@ class ServerRound:
     `y` is the received sum so far, in double precision, so that the order of arrival does not matter. `energy` is the
     exact total over all signals used: the energy of a single device is not stored, since it would tell the norm of
     its update. `asked` are the devices that each node was asked for, `dropped` counts unusable signals by reason, and
-    `used` are the places in `plan.sending` whose signals are in the sum. Where the scheme decodes, `decoded` is what the
-    server decoded in earlier rounds, and `heard` are the devices that were heard in each, as far as this process knows.
+    `used` are the places in `plan.sending` whose signals are in the sum. Where the scheme decodes, `decoded` is what
+    was decoded in earlier rounds, and `heard` are the devices that were heard at their turn in each, unless an earlier
+    process played that round.
     """
 
     scheme: Scheme
@@ -83,6 +84,7 @@ class ServerRound:
         draws: Draws,
         plan: RoundPlan,
         theta: Tensor,
+        *,
         decoded: Mapping[int, Tensor],
         heard: Mapping[int, set[int]],
     ) -> Self:
@@ -94,6 +96,11 @@ class ServerRound:
     def group(self) -> str:
         """The group id of this round's messages and replies; Flower counts rounds from 1."""
         return str(self.plan.round + 1)
+
+    @property
+    def at_turn(self) -> set[int]:
+        """The devices that trained in this round and were heard."""
+        return {int(self.plan.sending[place]) for place in self.used if place < len(self.plan.training)}
 
     def add(self, replies: Iterable[Message]) -> None:
         """Superpose the signals in these replies; what cannot be used is dropped and counted."""
@@ -153,24 +160,25 @@ class ServerRound:
         """
         if self.plan.turns is None:
             return self.decoded
-        shares, devices = dict[int, float](), self.plan.sending.tolist()
-        for turn in self.decoded:
-            here = [place for place in np.flatnonzero(self.plan.turns == turn).tolist()]
-            here = [place for place in here if turn not in self.heard or devices[place] in self.heard[turn]]
-            shares[turn] = len(self.used.intersection(here)) / len(here) if here else 1.0
-        return {turn: x if shares[turn] == 1.0 else x * shares[turn] for turn, x in self.decoded.items()}
+        found, devices = dict(self.decoded), self.plan.sending.tolist()
+        for turn, x in self.decoded.items():
+            places, heard = set(np.flatnonzero(self.plan.turns == turn).tolist()), self.heard.get(turn)
+            if heard is not None:
+                places = {place for place in places if devices[place] in heard}
+            if places - self.used:
+                found[turn] = x * (len(places & self.used) / len(places))
+        return found
 
     def lost(self) -> RoundResult:
         """The result of a round that an earlier process asked for and did not finish: charged, no step."""
         return self._result(torch.zeros_like(self.theta), lost=True)
 
     def _result(self, estimate: Tensor, *, decoded: Tensor | None = None, lost: bool = False) -> RoundResult:
-        fresh = len(self.plan.training)
-        heard = sum(place < fresh for place in self.used)
+        heard = len(self.at_turn)
         return RoundResult(
             estimate=estimate,
             train_loss=None,
-            unheard=fresh - heard,
+            unheard=len(self.plan.training) - heard,
             repeated=len(self.used) - heard,
             decoded=decoded,
             energy=None if self.plan.air is None else float(self.energy),

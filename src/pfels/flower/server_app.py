@@ -1,5 +1,6 @@
 """The ServerApp: reads the run config, plays the rounds, and logs a line per round."""
 
+from collections.abc import Sequence
 from logging import ERROR, INFO
 from statistics import fmean
 
@@ -33,24 +34,31 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def summary_lines(result: Result) -> list[str]:
-    """A finished run in a few lines: accuracy, privacy with what it refers to, and the upload per device."""
+    """A finished run in a few lines: accuracy, privacy with what it refers to, and the uploads."""
     summary = result.summary
-    d, server = summary["dimension"], summary["privacy"]["server"]
-    on_air = summary["energy"] is not None
+    server, on_air = summary["privacy"]["server"], summary["energy"] is not None
     adversary = "a server that sees only the noisy sums" if on_air else "the server"
-    uploads = [r["replies"]["bytes_per_device"] for r in result.records]
-    sent = [mean for mean in uploads if mean is not None]
     lines = [
         f"accuracy {summary['accuracy']:.4f} after {summary['rounds']} rounds",
         f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against {adversary}, for the "
         "worst device; neighbours: one device's data emptied",
     ]
-    if sent:
-        k = result.records[0]["subcarriers"] if on_air else d
-        lines.append(
-            f"a device uploads {fmean(sent):,.0f} bytes per round (4k = {4 * k:,}); FedAvg would upload {4 * d:,}"
-        )
-    return lines
+    answered = [r for r in result.records if r["replies"]["bytes_per_device"] is not None]
+    return [*lines, _uploads(answered, summary["dimension"], on_air=on_air)] if answered else lines
+
+
+def _uploads(records: Sequence[RoundRecord], d: int, *, on_air: bool) -> str:
+    """What a device uploads in a round, and what all of them do in these rounds."""
+    k = records[0]["subcarriers"] if on_air else d
+    means = [record["replies"]["bytes_per_device"] or 0.0 for record in records]
+    used = [record["replies"]["used"] for record in records]
+    echoes = sum(record.get("echoes", 0) for record in records)
+    again = f", {echoes:,} of them of what a device sent before" if echoes else ""
+    total = sum(mean * count for mean, count in zip(means, used, strict=True))
+    return (
+        f"a device uploads {fmean(means):,.0f} bytes per round (4k = {4 * k:,}); FedAvg would upload {4 * d:,}; "
+        f"in the whole training {total / 1e6:,.1f} MB in {sum(used):,} uploads{again}"
+    )
 
 
 def log_round(record: RoundRecord) -> None:

@@ -14,6 +14,7 @@ from pfels.config.load import load_config, parse_override
 from pfels.config.scheme_settings import uses
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError
+from pfels.privacy.events import Sampling
 
 OWN_KEYS = ("preset", "set", "out", "noise", "reply_timeout_s")
 MIN_SECRET_SEED = 2**48
@@ -48,9 +49,10 @@ def read(run_config: Mapping[str, Any]) -> Settings:
 
 
 def _check_seed(config: Config) -> None:
-    """With a budget against an outsider, the seed must be secret: who is drawn follows from it."""
+    """With a budget against an outsider, the seed must be secret: who is drawn follows from it. Turns hide nobody, and
+    the budget does not count on it."""
     for_outsider = uses(config.scheme, "privacy.adversary") and config.privacy.adversary == "outsider"
-    if for_outsider and config.seed < MIN_SECRET_SEED:
+    if config.sampling is not Sampling.TURNS and for_outsider and config.seed < MIN_SECRET_SEED:
         random = MIN_SECRET_SEED + secrets.randbelow(2**63 - MIN_SECRET_SEED)
         raise InputError(
             f"seed = {config.seed}: it decides who is drawn, and an outsider could guess it; choose a random one, such "

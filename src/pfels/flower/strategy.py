@@ -38,7 +38,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         self.draws: Draws | None = None
         self.nodes: Nodes | None = None
         self.round: ServerRound | None = None
-        self.heard: dict[int, set[int]] = {}  # by round: devices heard at their turn, as long as they repeat it
+        self.heard: dict[int, set[int]] = {}  # by round: the devices heard at their turn, while echoes of it may follow
         self.finished: Result | None = None
 
     def start(self, grid: Grid) -> FlowerResult:  # rounds, model and timeout are in the settings
@@ -62,7 +62,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         assert self.nodes is not None
         if self.draws is None:
             self.draws = self._with_noise_seed(experiment.draws)
-        self.round = ServerRound.begin(experiment.scheme, self.draws, plan, theta, memory.decoded, self.heard)
+        self.round = ServerRound.begin(
+            experiment.scheme, self.draws, plan, theta, decoded=memory.decoded, heard=self.heard
+        )
         number = plan.round + 1
         if self.wanted.secret_noise and not RoundJournal(self.wanted.out).begin(plan.round):
             log(WARNING, "round %d was in progress when the run stopped: charged, not repeated", number)
@@ -71,9 +73,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             log(WARNING, "%s", line)
         messages = self.configure_train(number, ArrayRecord(), ConfigRecord(), self.nodes.grid)
         self.aggregate_train(number, self.nodes.exchange(list(messages)))
-        self.heard = {t: who for t, who in self.heard.items() if t in memory.decoded}
-        self.heard[plan.round] = self.round.heard_at_turn
-        return self.round.result()
+        result = self.round.result()
+        self.heard = {t: who for t, who in self.heard.items() if t in memory.decoded} | {plan.round: self.round.at_turn}
+        return result
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

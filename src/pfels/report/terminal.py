@@ -61,8 +61,10 @@ def compare_notes(table: Comparison) -> list[str]:
 
 def run_rows(summary: Summary) -> list[Sequence[str]]:
     """A finished run, one figure per row."""
+    last = summary.get("accuracy_last", summary["accuracy"])
     return [
         ("accuracy", number(summary["accuracy"], ".4f")),
+        *([("accuracy of the last model", number(last, ".4f"))] if last != summary["accuracy"] else []),
         ("test loss", number(summary["loss"], ".4f")),
         ("parameters d", f"{summary['dimension']:,}"),
         ("channel uses", f"{summary['subcarriers']:,}"),
@@ -176,8 +178,15 @@ def print_table(
     for row in rows:
         table.add_row(*map(escape, row))
     console = Console()
-    console.print(escape(title), style="bold", highlight=False)
+    if title:
+        console.print(escape(title), style="bold", highlight=False)
     console.print(table)
+    print_notes(notes)
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Notes on stdout."""
+    console = Console()
     for note in notes:
         console.print(escape(note), style="dim", highlight=False)
 

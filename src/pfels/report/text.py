@@ -19,6 +19,11 @@ def listed(labels: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]]))
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 block`, `3 blocks`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def scientific(mean: float, std: float | None = None) -> str:
     """A number, with its standard deviation if given, over one power of ten: (5.3 ± 0.8) × 10⁶."""
     if mean <= 0:

@@ -3,6 +3,8 @@
 import ctypes
 import math
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from torch import Tensor
 
@@ -35,6 +37,20 @@ class Scratch:
     def give_back(self, mark: int) -> None:
         """Release everything taken since `mark`."""
         self._used = mark
+
+
+def available_memory() -> int | None:
+    """How many bytes this process may still take without swapping; None where the system does not say."""
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+    group = Path("/sys/fs/cgroup")  # a container may have less
+    with suppress(OSError, ValueError):
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, max(limit - used, 0))
+    return free
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from malloc.h

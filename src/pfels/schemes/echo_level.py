@@ -96,13 +96,21 @@ def workloads(setting: Setting, blocks: int) -> list[Reals]:
 
 
 def worst_cost(level: EchoLevel, setting: Setting) -> float:
-    """The maximum over devices of Σ c_j² over all that a device may send in the whole training: 1 for each turn, and
-    less for a last turn whose echo the end of the training cuts off."""
-    spent = np.cumsum(level.weights**2)
-    first = np.arange(min(setting.groups, setting.rounds))  # the round of each group's first turn
-    whole = (setting.rounds - 1 - first) // setting.groups
-    left = setting.rounds - 1 - (first + whole * setting.groups)  # rounds after the last turn
-    return float(np.max(whole * spent[-1] + spent[np.minimum(left // level.blocks, level.bands - 1)]))
+    """The maximum over devices of Σ c_j² over all that a device may send in the whole training."""
+    return cost_of(level.weights, blocks=level.blocks, groups=setting.groups, rounds=setting.rounds)
+
+
+def cost_of(weights: Reals, *, blocks: int, groups: int, rounds: int) -> float:
+    """The same for given weights: 1 for each turn, and less for a last one whose echo the end of the training cuts off.
+
+    >>> cost_of(np.array([0.8, 0.6]), blocks=1, groups=5, rounds=6)  # one turn with its echo, and another without
+    1.64
+    """
+    spent = np.cumsum(weights**2)
+    first = np.arange(min(groups, rounds))  # the round of each group's first turn
+    whole = (rounds - 1 - first) // groups
+    left = rounds - 1 - (first + whole * groups)  # rounds after the last turn
+    return float(np.max(whole * spent[-1] + spent[np.minimum(left // blocks, len(weights) - 1)]))
 
 
 def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
@@ -112,13 +120,13 @@ def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
     def shares(beta: float, weight: float) -> Reals:
         return carried_shares(setting, beta * weight * s)
 
-    unscaled = EchoLevel(1.0, "privacy", 1.0, s, blocks, weights, np.ones(len(weights)), 1.0)
     once = calibrate(
         adversary=Adversary.SERVER, epsilon=setting.budget.epsilon, delta=setting.delta, rounds=setting.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=1,
     )  # fmt: skip
     # (1 + 1e-9): so that the rounding of a running sum spends no more
-    z = once.noise_multiplier * math.sqrt(worst_cost(unscaled, setting)) * (1 + 1e-9)
+    cost = cost_of(weights, blocks=blocks, groups=setting.groups, rounds=setting.rounds)
+    z = once.noise_multiplier * math.sqrt(cost) * (1 + 1e-9)
     allowed = beta_at(noise_multiplier=z, bound=s, noise_std=setting.noise_std)
     beta = best_carried_level(beta=allowed, carried=lambda each: float(shares(each, weights[0]).mean()))
     at_turn = shares(beta, weights[0])

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pfels.arrays import DeviceIds, Gains, Reals
+from pfels.documents.studies import EchoPlan
 from pfels.privacy.accountant import outsider_loss, server_loss
 from pfels.privacy.calibration import RequiredNoise
 from pfels.privacy.events import Adversary, turns_per_device
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
 from pfels.schemes.echo_level import EchoLevel, echo_level, worst_cost
+from pfels.schemes.echo_plan import echo_plan
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import AirLink, RoundPlan
 from pfels.schemes.setting import Setting
@@ -97,6 +99,10 @@ class PfelsEcho:
     def expected_transmitters(self) -> float:
         """The expected number of devices heard at their turn: the public divisor."""
         return max(self.setting.devices / self.setting.groups * self.level.carried, 1.0)
+
+    def echo_plan(self) -> EchoPlan:
+        """How devices repeat, what that does to the noise, and what a simulation must keep."""
+        return echo_plan(self.level, self.setting)
 
     def required_noise(self) -> RequiredNoise:
         """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""

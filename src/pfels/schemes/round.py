@@ -138,18 +138,15 @@ def _gathered(kept: dict[int, Kept], ranks: Ranks, *, like: Tensor) -> dict[int,
     """What the devices of all ranks keep."""
     if ranks.size == 1:
         return kept
-    nothing = Kept(torch.zeros_like(like))
+    ends = [-1 if each.used_until is None else each.used_until for each in kept.values()]
+    sizes, lengths = [len(each.row) for each in kept.values()], [each.norm for each in kept.values()]
+    everywhere = zip(*(ranks.gather(list(map(float, own))) for own in (kept, sizes, lengths, ends)), strict=True)
     found = {}
-    ids, ends = (ranks.gather(own) for own in ([float(i) for i in kept], [_end(each) for each in kept.values()]))
-    lengths = ranks.gather([each.norm for each in kept.values()])
-    for device, norm, end in zip(map(int, ids), lengths, ends, strict=True):
-        row = ranks.all_reduce(kept.get(device, nothing).row.clone())
-        found[device] = Kept(row, norm, None if end < 0 else int(end))
+    for device, size, norm, end in everywhere:
+        own = kept.get(int(device))
+        row = like.new_zeros(int(size)) if own is None else own.row.clone()
+        found[int(device)] = Kept(ranks.all_reduce(row), norm, None if end < 0 else int(end))
     return found
-
-
-def _end(kept: Kept) -> float:
-    return -1.0 if kept.used_until is None else float(kept.used_until)
 
 
 def _mean(losses: list[float]) -> float | None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from pfels.documents.studies import EchoPlan
     from pfels.privacy.calibration import RequiredNoise
     from pfels.schemes.draws import Draws
     from pfels.schemes.memory import Memory
@@ -72,6 +73,9 @@ class Decodes(Protocol):
     def decode(self, plan: "RoundPlan", y: "Tensor", decoded: "Mapping[int, Tensor]") -> "Tensor":
         """On the server: what would have arrived without repetitions, from what was received and what was decoded in
         earlier rounds, by round. `receive` then makes the estimate of it."""
+
+    def echo_plan(self) -> "EchoPlan":
+        """How devices repeat, what that does to the noise, and what a simulation must keep."""
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from pfels.experiment.forecast import Forecast, forecast
 from pfels.experiment.link import example, link_of, model_dimension
 from pfels.privacy.calibration import Budget
 from pfels.schemes.registry import usable_schemes
+from pfels.schemes.scheme import decodes
 from pfels.schemes.setting import Setting
 from pfels.studies.budget import set_by_budget, with_budget
 from pfels.studies.theory import (
@@ -64,6 +65,10 @@ def plan(
     asked = {name: links[name] for name in dict.fromkeys((*names, "wfl-p"))}
     forecasts = forecast(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)
     rows = {name: scheme_plan(forecasts[name], links[name].setting, config) for name in names}
+    for name, row in rows.items():
+        scheme = links[name].scheme
+        if decodes(scheme):
+            row["echo"] = scheme.echo_plan()
     if budget is not None:
         for name, row in rows.items():
             row["on_budget"] = set_by_budget(name)

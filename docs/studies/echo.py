@@ -43,12 +43,12 @@ from pfels.studies.aggregate import aggregate
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 BANDS = (1, 2, 4, 8, 16, 31)
 TUNING = (1000,)
-RATES, STEPS = (0.02, 0.05, 0.1, 0.2), (0.25, 1.0)
-BEST = {"training.learning_rate": 0.2, "server.learning_rate": 0.5, "server.average": 0.95}
+RATES, STEPS = (0.05, 0.1), (0.25, 1.0)
+BEST = {"training.learning_rate": 0.1, "server.learning_rate": 1.0, "server.average": 0.95}  # as tuned.py chose
 FLOOR = {"channel.silent_below": 0.002}
 ECHO = {"scheme": "pfels-echo", "compression.ratio": 1.0, **BEST, **FLOOR}
 OF_SCHEME: dict[str, Settings] = {  # p as tuned.py chose it for each at ε = 8
-    "pfels": {"compression.ratio": 0.1},
+    "pfels": {"compression.ratio": 1 / 3},
     "wfl-pdp": {},
     "pfels-plus": {"compression.ratio": 1 / 3, **FLOOR},
     "pfels-echo": {"compression.ratio": 1.0, **FLOOR},
@@ -62,8 +62,10 @@ ABLATION: dict[str, Settings] = {
     "Poisson cohorts, no echo (PFELS+)": {"scheme": "pfels-plus"},
     "2 blocks (p = 1/2)": {"compression.ratio": 0.5},
     "3 blocks (p = 1/3)": {"compression.ratio": 1 / 3},
+    "3 blocks, η 0.2": {"compression.ratio": 1 / 3, "training.learning_rate": 0.2},
     "r = 16": {"cohort.size": 16},
     "r = 64": {"cohort.size": 64},
+    "r = 64, η 0.2, step 0.5": {"cohort.size": 64, "training.learning_rate": 0.2, "server.learning_rate": 0.5},
     "silent below 0.001": {"channel.silent_below": 0.001},
     "silent below 0.005": {"channel.silent_below": 0.005},
     "features (hog, hidden 16)": {"data.features": "hog", "model.hidden": 16},
@@ -127,6 +129,7 @@ class Asked:
     out: Path
     jobs: int
     seeds: tuple[int, ...]
+    epsilons: tuple[float, ...]
 
     def study(self, epsilon: float = 8.0, preset: str = "fashion") -> Study:
         """Runs on a budget against the server."""
@@ -155,8 +158,8 @@ def _costs(row: Any) -> dict[str, Any]:
 def epsilon(asked: Asked) -> list[dict[str, Any]]:
     """Accuracy against ε: each scheme's learning rate and server step chosen for each ε."""
     rows = []
-    for scheme, own in OF_SCHEME.items():
-        for budget in EPSILONS:
+    for budget in asked.epsilons:
+        for scheme, own in OF_SCHEME.items():
             study = asked.study(budget)
             common = {"scheme": scheme, **own, "server.average": 0.95, "run.checkpoint_every": 10**6}
             grid = [
@@ -209,7 +212,7 @@ def _draw_against(rows: list[dict[str, Any]], key: str, label: str, stem: Path) 
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     figure, panel = plt.subplots(figsize=(5.2, 3.4), layout="constrained")
     for scheme, (colour, line, marker) in STYLES.items():
-        mine = [row for row in rows if row["scheme"] == scheme]
+        mine = sorted((row for row in rows if row["scheme"] == scheme), key=lambda row: row[key])
         if mine:
             x, y, e = zip(*((r[key], r["accuracy"]["mean"], r["accuracy"]["std"] or 0.0) for r in mine), strict=True)
             panel.errorbar(x, y, e, color=colour, linestyle=line, marker=marker, label=scheme, capsize=2)
@@ -267,10 +270,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="+", choices=PARTS)
     parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/echo"))
     given = parser.parse_args()
-    asked = Asked(given.out, given.jobs, tuple(map(int, given.seeds.split(","))))
+    epsilons = tuple(map(float, given.epsilons.split(",")))
+    asked = Asked(given.out, given.jobs, tuple(map(int, given.seeds.split(","))), epsilons)
     for part in given.parts:
         rows = PARTS[part](asked)
         if part != "picture":

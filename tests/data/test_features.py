@@ -108,6 +108,57 @@ def test_of_three_colours_the_strongest_gradient_counts():
     torch.testing.assert_close(mixed[:, :, 2:-2, 2:-2].argmax(1), torch.full((1, 4, 4), 4))
 
 
+def test_scattering_keeps_the_mean_and_sees_nothing_else_in_a_constant_image():
+    maps = scattering.scatter(torch.full((1, 32, 32), 0.7))
+    torch.testing.assert_close(maps[:, 0], torch.full((1, 8, 8), 0.7))
+    assert maps[:, 1:].abs().max() < 1e-6
+
+
+def test_scattering_adds_no_energy():
+    """Wavelets and averages together keep or lose energy, so images are no nearer than their coefficients.
+
+    The wavelets' spectra and the average's add up to at most 1 (Littlewood-Paley), counting both ends of a direction;
+    an average every 4 pixels stands for 16 of them.
+    """
+    fine, coarse = (torch.stack([scattering._morlet(40, 40, scale=j, direction=k) for k in range(8)]) for j in (0, 1))
+    power = (fine.square() + coarse.square()).sum(0)
+    mirrored = power.flip(0, 1).roll((1, 1), (0, 1))
+    assert ((power + mirrored) / 2).max() < 1.2
+    assert fine[:, 0, 0].abs().max() == coarse[:, 0, 0].abs().max() == 0
+    x = pictures(20, 32, 32) - 0.5
+    y = pictures(20, 32, 32, seed=1) - 0.5
+    distance = (scattering.scatter(x) - scattering.scatter(y)).square().flatten(1).sum(1) * 16
+    assert (distance < (x - y).square().flatten(1).sum(1)).all()
+
+
+@pytest.mark.parametrize("k", range(8))
+def test_a_wave_is_strongest_in_the_wavelet_of_its_direction(k):
+    """Directions run from 67.5° down in steps of 22.5°, measured from the downward axis."""
+    down, across = torch.meshgrid(torch.arange(32), torch.arange(32), indexing="ij")
+    theta = np.pi / 8 * (3 - k)
+    for scale, first in ((0, 1), (1, 9)):
+        wave = torch.cos(0.75 * np.pi / 2**scale * (down * np.cos(theta) + across * np.sin(theta))).float()
+        maps = scattering.scatter(wave[None])[0, first : first + 8, 2:-2, 2:-2].mean((1, 2))
+        assert maps.argmax() == k
+        assert maps.argmax() + first == scattering.scatter(wave[None])[0, 1:17, 2:-2, 2:-2].mean((1, 2)).argmax() + 1
+
+
+def test_order_two_is_by_the_direction_at_scale_one_then_at_scale_two():
+    """A fast wave whose strength is a slow wave: order one sees the fast one, order two the slow one in it."""
+    down, across = torch.meshgrid(torch.arange(32), torch.arange(32), indexing="ij")
+    fast, slow = torch.cos(0.5 * np.pi * down), 1 + torch.cos(0.375 * np.pi * across)  # directions 3 and 7
+    second = scattering.scatter((fast * slow)[None].float())[0, 17:, 2:-2, 2:-2].mean((1, 2)).view(8, 8)
+    assert second[3].argmax() == 7
+    assert second[3, 7] > 100 * second[7, 3]
+
+
+def test_scattering_of_a_shift_by_a_cell_is_the_shifted_scattering():
+    x = pictures(3, 36, 36)
+    here, there = scattering.scatter(x[:, :32, :32]), scattering.scatter(x[:, 4:, 4:])
+    inner = (here[:, :, 4:7, 4:7] - there[:, :, 3:6, 3:6]).abs().amax((1, 2, 3))
+    assert (inner < 0.02 * here.abs().amax((1, 2, 3))).all()  # the rest is the reflection at the border
+
+
 def test_features_are_of_the_values_that_devices_see():
     data = tiny(6, 3, 16, 16)
     scaled = replace(data, train=replace(data.train, centre=0.5, spread=0.25))

@@ -10,26 +10,24 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-VERSION = 3  # of this definition; the cache computes features of another version anew
+from pfels.data.feature_groups import TINY, centred, joined, opponents, scaled
+
+VERSION = 4  # of this definition; the cache computes features of another version anew
 BINS, CELL = 8, 4
-NORM = 6.0  # of an example's features
-BRIGHTNESS, HUE = 0.4, 0.5  # norms of the cells' mean brightness and hue, relative to that of the histograms
-TINY, FAINT = 1e-30, 1e-4  # no division by zero; no rounding errors for features where an image is constant
+BRIGHTNESS, HUE = 0.4, 0.5  # weights of the cells' mean colours; that of the histograms is 1
 
 
 def features(x: Tensor) -> Tensor:
     """Images (n, colours, height, width) as vectors (n, (8 + colours)·height/4·width/4) of norm 6."""
-    x = x / x.abs().amax((1, 2, 3), keepdim=True).clamp_(min=TINY)  # contrast does not matter, nor can squares overflow
-    means = F.avg_pool2d(x, CELL)
-    parts = [_unit(_centred(_histograms(x).sqrt_())), BRIGHTNESS * _unit(_centred(means.sum(1)))]
-    if x.shape[1] == 3:
-        parts.append(HUE * _unit(_hues(means)))
-    return NORM * _unit(torch.cat(parts, 1))
+    x = scaled(x)
+    means = F.avg_pool2d(opponents(x), CELL)
+    groups = [(1.0, centred(_histograms(x).sqrt_())), (BRIGHTNESS, centred(means[:, 0]))]
+    return joined(groups if x.shape[1] == 1 else [*groups, (HUE, means[:, 1:])])
 
 
 def _histograms(x: Tensor) -> Tensor:
     """The gradients around each cell (n, 8, height/4, width/4), by orientation from 0° in steps of 22.5°."""
-    bins = (_windows() @ _gradients(x).flatten(2)).relu_().unflatten(2, x.shape[2:])
+    bins = (_windows() @ _gradients(x).flatten(2)).relu_().view(len(x), BINS, *x.shape[2:])
     return _pooling(x.shape[2]) @ (bins @ _pooling(x.shape[3]).T)
 
 
@@ -59,19 +57,3 @@ def _pooling(side: int) -> Tensor:
     """Weights (side/4, side) of the pixels of each cell: a triangle of twice its width, so that cells overlap."""
     cells = CELL * torch.arange(side // CELL).unsqueeze(1) + (CELL - 1) / 2
     return (1 - (torch.arange(side) - cells).abs() / CELL).clamp_(min=0) / CELL
-
-
-def _hues(means: Tensor) -> Tensor:
-    """Colours (n, 3, …) without their brightness, as two numbers each: red against blue, and green against both."""
-    red, green, blue = means.unbind(1)
-    return torch.stack([red - blue, (2 * green - red - blue) / math.sqrt(3)], 1)
-
-
-def _centred(x: Tensor) -> Tensor:
-    x = x.flatten(1)
-    return x - x.mean(1, keepdim=True)
-
-
-def _unit(x: Tensor) -> Tensor:
-    """Vectors of norm 1; almost zero stays almost zero."""
-    return F.normalize(x.flatten(1), eps=FAINT)

@@ -1,8 +1,7 @@
 """Mallat's scattering transform of two scales and eight directions: local averages of |x ⋆ ψ| and ||x ⋆ ψ| ⋆ ψ'|.
 
-Bruna and Mallat, Invariant scattering convolution networks (2013), with the Morlet wavelets of Kymatio (JMLR 2020),
-and the group normalisation of Tramèr and Boneh, Differentially private learning needs better features (2021), which
-takes its statistics from one image.
+Bruna and Mallat, Invariant scattering convolution networks (2013), with the Morlet wavelets of Kymatio. Coefficients
+of order two are divided by those of order one, as in Andén and Mallat, Deep scattering spectrum (2014).
 """
 
 import math
@@ -13,18 +12,28 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from pfels.data.feature_groups import centred, joined, opponents, scaled
+
 VERSION = 1  # of this definition; the cache computes features of another version anew
-DIRECTIONS = 8
-CELL = 4  # 2² pixels, the side of a local average
-GROUPS = 27  # of neighbouring channels, each brought to mean 0 and variance 1 over an image
-NORM = 6.0
+DIRECTIONS, CELL = 8, 4
+BRIGHTNESS, HUE = 0.4, 0.5  # weights of the mean brightness, and of each order of the hues; that of the others is 1
+FLOOR = 0.01  # where order one is weaker, relative to the image's maximum, order two counts less
+ROUNDING = 1e-5  # a coefficient of an image of maximum 1 that may be nothing but rounding errors
+MAPS = 15  # images transformed at a time: a core's cache holds them, which takes half the time
 Pair = tuple[Tensor, Tensor]
 
 
 def features(x: Tensor) -> Tensor:
-    """Images (n, colours, height, width) as vectors (n, 81·colours·height/4·width/4)."""
-    scattered = scatter(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-    return scattered.flatten(1)
+    """Images (n, colours, height, width) as vectors (n, 81·colours·height/4·width/4) of norm 6."""
+    x = opponents(scaled(x))
+    maps = torch.cat([scatter(part) for part in torch.split(x.flatten(0, 1), MAPS)])
+    maps = maps.view(*x.shape[:2], *maps.shape[1:])
+    mean, one, two, both = torch.split(maps, [1, DIRECTIONS, DIRECTIONS, DIRECTIONS**2], 2)
+    one, two, both = (order.sub_(ROUNDING).clamp_(min=0) for order in (one, two, both))
+    orders = [order.sqrt() for order in (one, two, both / (one.repeat_interleave(DIRECTIONS, 2) + FLOOR))]
+    groups = [(BRIGHTNESS, centred(mean[:, 0])), *((1.0, centred(order[:, 0])) for order in orders)]
+    hues = [(HUE, mean[:, 1:]), *((HUE, centred(order[:, 1:])) for order in orders)]
+    return joined(groups if x.shape[1] == 1 else groups + hues)
 
 
 def scatter(x: Tensor) -> Tensor:
@@ -69,35 +78,34 @@ def _modulus(z: Tensor) -> Tensor:
 def _operators(height: int, width: int) -> tuple[Tensor, list[Tensor], Pair, Pair]:
     """The wavelets' spectra at both scales, the second in quarters, and the local averages at every (other) pixel."""
     padded = height + 2 * CELL, width + 2 * CELL
-    fine, coarse = (torch.stack([_morlet(*padded, j, k) for k in range(DIRECTIONS)]) for j in (0, 1))
+    fine, coarse = (torch.stack([_morlet(*padded, scale=j, direction=k) for k in range(DIRECTIONS)]) for j in (0, 1))
     quarters = [(q / 4).float().unsqueeze(-1).expand(*q.shape, 2).contiguous() for q in _quarters(coarse)]
-    every, other = ((_pool(height, step), _pool(width, step)) for step in (1, 2))
+    every, other = ((_pool(height, step=step), _pool(width, step=step)) for step in (1, 2))
     return fine.float(), quarters, every, other
 
 
-def _morlet(height: int, width: int, scale: int, direction: int) -> Tensor:
-    """The spectrum of a Morlet wavelet, a Gaussian around the frequency ξ from which one around 0 takes the mean."""
+def _morlet(height: int, width: int, *, scale: int, direction: int) -> Tensor:
+    """The spectrum of a Morlet wavelet: a Gaussian around the frequency ξ, less one around 0 that makes its mean 0."""
     sigma, xi, theta = 0.8 * 2**scale, 0.75 * math.pi / 2**scale, (3 - direction) * math.pi / DIRECTIONS
-    total, mean = torch.zeros(2, height, width, dtype=torch.float64)
-    for v, h in ((v, h) for v in range(-3, 4) for h in range(-3, 4)):  # aliases
-        down = 2 * math.pi * (torch.arange(height, dtype=torch.float64) / height + v).unsqueeze(1)
-        across = 2 * math.pi * (torch.arange(width, dtype=torch.float64) / width + h)
-        along = down * math.cos(theta) + across * math.sin(theta)
-        beside = across * math.cos(theta) - down * math.sin(theta)
-        for centre, sum_ in ((xi, total), (0.0, mean)):
-            sum_ += torch.exp(-0.5 * sigma**2 * ((along - centre) ** 2 + (2 * beside) ** 2))
-    return total - total[0, 0] / mean[0, 0] * mean
+    aliases = torch.arange(-3, 4, dtype=torch.float64).view(-1, 1)
+    down, across = (
+        2 * math.pi * (torch.arange(side, dtype=torch.float64) / side + aliases).flatten() for side in (height, width)
+    )
+    along = down.unsqueeze(1) * math.cos(theta) + across * math.sin(theta)
+    beside = across * math.cos(theta) - down.unsqueeze(1) * math.sin(theta)
+    around_xi, around_0 = (
+        torch.exp(-0.5 * sigma**2 * ((along - centre).square() + (2 * beside).square()))
+        .view(len(aliases), height, len(aliases), width)
+        .sum((0, 2))
+        for centre in (xi, 0.0)
+    )
+    return around_xi - around_xi[0, 0] / around_0[0, 0] * around_0
 
 
-def _pool(side: int, step: int) -> Tensor:
-    """Weights of a Gaussian (side/4, padded side/step) around the first pixel of every cell, σ = 1.6 pixels."""
+def _pool(side: int, *, step: int) -> Tensor:
+    """Weights (side/4, padded side/step) of a Gaussian around the first pixel of every cell, σ = 1.6 pixels."""
     padded = side + 2 * CELL
-    frequencies = torch.fft.fftfreq(padded, dtype=torch.float64) * 2 * math.pi
-    spectrum = torch.exp(-0.5 * 1.6**2 * frequencies**2)
-    if step == 2:
-        n = padded // 2
-        spectrum[n // 2 : n // 2 + n] = 0
-        spectrum = spectrum.view(2, n).sum(0)
-    kernel = torch.fft.ifft(spectrum).real
-    rows = [torch.roll(kernel, (CELL + CELL * i) // step) for i in range(side // CELL)]
-    return torch.stack(rows).float()
+    pixels, cells = torch.arange(0, padded, step), CELL * torch.arange(1, side // CELL + 1).unsqueeze(1)
+    distance = (pixels - cells).abs()
+    weights = torch.exp(-torch.minimum(distance, padded - distance).square() / (2 * 1.6**2))
+    return weights / weights.sum(1, keepdim=True)

@@ -14,6 +14,7 @@ import numpy as np
 STYLES = {
     "fedavg": ("#555555", ":", "o"),
     "dp-fedavg": ("#8c6d31", "-.", "v"),
+    "pfels-echo": ("#b8860b", "-", "*"),
     "pfels-plus": ("#7d3c98", "-", "P"),
     "pfels": ("#c0392b", (0, (6, 1)), "s"),
     "wfl-pdp": ("#1f6fb4", "--", "^"),

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from pfels.data.examples import Dataset, Examples
 from pfels.errors import InputError
 from pfels.experiment import link
 from pfels.experiment.setup import build, federate
+from pfels.runtime.threads import one_thread_each
 from tests.conftest import small
 
 KINDS = {"hog": hog.features, "scattering": scattering.features}
@@ -24,10 +25,11 @@ SHAPES = [(1, 28, 28), (3, 32, 32), (1, 8, 8), (3, 12, 40)]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of the test's own; one thread, as where features are computed."""
     monkeypatch.setenv("PFELS_DATA", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "features"
+    with one_thread_each():
+        yield tmp_path / "cache" / "features"
 
 
 def pictures(n: int, *shape: int, seed: int = 0) -> Tensor:

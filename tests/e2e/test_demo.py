@@ -48,3 +48,11 @@ def test_three_lines_of_python_do_what_the_command_does(rows: dict):
     result = pfels.run(pfels.load_config("demo", {"seed": 0}))
     assert result.summary["dimension"] == 2410
     assert min(rows["pfels"]["accuracy"]["mean"] - 0.1, 0.8) < result.summary["accuracy"] <= 1
+
+
+def test_echo_comes_close_to_noise_free_training_within_its_budget_and_on_less_energy(rows: dict):
+    echo = rows["pfels-echo"]
+    assert echo["accuracy"]["mean"] >= 0.93
+    assert echo["accuracy"]["mean"] >= rows["pfels-plus"]["accuracy"]["mean"] + 0.01
+    assert echo["privacy"]["server"]["epsilon"] <= 16.0
+    assert echo["energy"]["mean"] < rows["pfels"]["energy"]["mean"]

@@ -22,6 +22,8 @@ from torch import Tensor
 from pfels.data.cache import BLOCK, home
 from pfels.data.examples import Examples
 from pfels.runtime.files import PARTIAL
+from pfels.runtime.memory import Scratch
+from pfels.runtime.threads import OrderedPool, one_thread_each
 
 BATCH = 250  # images per call, a constant, since it may change the last bits
 DTYPE = np.dtype("<f2")  # half the memory of float32; a feature is rounded by at most 1 part in 2,000
@@ -43,14 +45,22 @@ def table(examples: Examples, definition: Definition, name: str, *, width: int) 
                 found = _read(path, key, shape)
         if found is not None:
             return torch.from_numpy(found)
-    return torch.from_numpy(np.concatenate(list(_batches(examples, definition))))
+    whole, start = torch.empty(shape, dtype=torch.float16), 0
+    for batch in _batches(examples, definition):
+        whole[start : start + len(batch)] = torch.from_numpy(batch)
+        start += len(batch)
+    return whole
 
 
 def _batches(examples: Examples, definition: Definition) -> Iterator[Table]:
-    """The features of the images as a device sees them, in float32, batch after batch."""
-    for start in range(0, len(examples), BATCH):
+    """The features of the images as devices see them, batch after batch, computed on all cores."""
+
+    def work(start: int, scratch: Scratch) -> Table:
         x, _ = examples.take(torch.arange(start, min(start + BATCH, len(examples))))
-        yield definition(x).numpy().astype(DTYPE)
+        return definition(x).numpy().astype(DTYPE)
+
+    with one_thread_each():
+        yield from OrderedPool(len(os.sched_getaffinity(0))).map(work, range(0, len(examples), BATCH))
 
 
 def _key(examples: Examples, name: str) -> str:

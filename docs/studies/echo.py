@@ -13,7 +13,7 @@ import argparse
 import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 
@@ -46,7 +46,7 @@ TUNING = (1000,)
 RATES, STEPS = (0.05, 0.1), (0.25, 1.0)
 BEST = {"training.learning_rate": 0.1, "server.learning_rate": 1.0, "server.average": 0.95}  # as tuned.py chose
 FLOOR = {"channel.silent_below": 0.002}
-ECHO = {"scheme": "pfels-echo", "compression.ratio": 1.0, **BEST, **FLOOR}
+ECHO = {"scheme": "pfels-echo", "compression.ratio": 1.0, "pfels-echo.weights": "optimised", **BEST, **FLOOR}
 OF_SCHEME: dict[str, Settings] = {  # p as tuned.py chose it for each at ε = 8
     "pfels": {"compression.ratio": 1 / 3},
     "wfl-pdp": {},
@@ -77,6 +77,7 @@ SHARES = (0.0, 0.1, 0.2, 0.3)
 class DropOutSettings(EchoSettings):
     """The table `[echo-dropout]`: the share of the devices that leave for good, each at some round of the training."""
 
+    weights: Literal["square-root", "optimised"] = "optimised"
     share: float = Field(default=0.0, ge=0, lt=1)
 
 

@@ -56,5 +56,8 @@ def test_a_plan_tells_bands_noise_and_memory_of_echo():
     echo = planned["pfels-echo"]["echo"]
     assert (echo["bands"], echo["blocks"], echo["rounds_between_turns"], echo["turns"]) == (5, 1, 5, 60)
     assert echo["noise_in_models"] < 0.7
-    assert echo["noise_in_average"] < echo["noise_in_average_square_root"]
+    assert echo["noise_in_average"] > echo["noise_in_average_optimised"]
+    tuned = {**settings, "pfels-echo.weights": "optimised"}
+    echo_tuned = pfels.plan("demo", schemes=["pfels-echo"], overrides=tuned)["schemes"]["pfels-echo"]["echo"]
+    assert echo_tuned["noise_in_average"] == pytest.approx(echo["noise_in_average_optimised"], rel=0.01)
     assert echo["memory_bytes"] == 4 * 4 * 2410 * (20 + 2)

@@ -97,11 +97,11 @@ def _echo(planned: Plan) -> list[str]:
         if "echo" not in row:
             continue
         echo = row["echo"]
-        noise = f"{echo['noise_in_models']:.2f} (square-root weights: {echo['noise_in_models_square_root']:.2f})"
-        if echo["noise_in_average"] is not None and echo["noise_in_average_square_root"] is not None:
+        noise = f"{echo['noise_in_models']:.2f} (optimised weights: {echo['noise_in_models_optimised']:.2f})"
+        if echo["noise_in_average"] is not None and echo["noise_in_average_optimised"] is not None:
             noise += (
                 f", and in the average that is delivered {echo['noise_in_average']:.2f} "
-                f"({echo['noise_in_average_square_root']:.2f}),"
+                f"({echo['noise_in_average_optimised']:.2f}),"
             )
         lines.append(
             f"{name}: a device has a turn every {echo['rounds_between_turns']} rounds, at most {echo['turns']} in all, "

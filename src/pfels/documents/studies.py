@@ -75,8 +75,8 @@ class EchoPlan(TypedDict):
     heard_at_turn: float  # expected share of the devices that are heard at their turn
     noise_in_models: float  # noise in the models (root mean square over rounds), relative to one band
     noise_in_average: float | None  # the same for the average that is delivered; null: server.average is 0
-    noise_in_models_square_root: float  # the same as noise_in_models with square-root weights
-    noise_in_average_square_root: float | None  # the same as noise_in_average with square-root weights
+    noise_in_models_optimised: float  # what noise_in_models is with optimised weights
+    noise_in_average_optimised: float | None  # what noise_in_average is with optimised weights
     memory_bytes: int  # what a simulation keeps of devices that repeat, and at the server
 
 

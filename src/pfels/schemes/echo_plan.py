@@ -9,7 +9,7 @@ from pfels.documents.studies import EchoPlan
 from pfels.privacy.events import turns_per_device
 from pfels.schemes.echo_level import EchoLevel, cost_of, workloads
 from pfels.schemes.setting import Setting
-from pfels.uplink.echo import noise_rms, square_root_weights
+from pfels.uplink.echo import noise_rms, optimised_weights
 
 BYTES = 4  # of a float32
 
@@ -18,7 +18,7 @@ def echo_plan(level: EchoLevel, setting: Setting) -> EchoPlan:
     """The facts of a training with this level."""
     s, b = setting, level.bands
     found = noise_in(level, level.weights, s)
-    plain = noise_in(level, square_root_weights(b, heard=level.heard), s)
+    best = noise_in(level, optimised_weights(b, heard=level.heard, workloads=workloads(s, level.blocks)), s)
     per_turn = -(-s.devices // s.groups) + 2  # what each device keeps, their sum, and what the server decoded
     return {
         "bands": b,
@@ -28,8 +28,8 @@ def echo_plan(level: EchoLevel, setting: Setting) -> EchoPlan:
         "heard_at_turn": level.carried,
         "noise_in_models": found[0],
         "noise_in_average": found[1] if len(found) > 1 else None,
-        "noise_in_models_square_root": plain[0],
-        "noise_in_average_square_root": plain[1] if len(plain) > 1 else None,
+        "noise_in_models_optimised": best[0],
+        "noise_in_average_optimised": best[1] if len(best) > 1 else None,
         "memory_bytes": BYTES * (b - 1) * s.dimension * per_turn,
     }
 

@@ -31,6 +31,10 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
     missing = places.keys() - {device for turn in turns.values() for device in turn}
     if missing:
         raise GuardError(f"device {min(missing)} is to repeat what it sent, but has kept nothing")
+    planned = plan.ends
+    for device, place in places.items():
+        if planned is not None and memory.devices[device].used_until != planned[place]:
+            raise GuardError(f"device {device} is to repeat what it sent at another turn than the one it has kept")
     ends, spent = sorted(turns), list[float]()
     for end in ends[ranks.share(len(ends))]:
         on_air = [device for device in turns[end] if device in places]

@@ -49,7 +49,10 @@ def optimised_weights(bands: int, *, heard: Reals, workloads: Sequence[Reals]) -
         slope = sum(s / v for v, s in zip(values, slopes, strict=True)) + 2 * count * weights / squared
         return float(value), slope[1:]
 
-    found = minimize(objective, start[1:] / start[0], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * (bands - 1))
+    found = minimize(
+        objective, start[1:] / start[0], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * (bands - 1),
+        options={"ftol": 1e-15, "gtol": 1e-11},  # so that the sixth digit does not depend on where the search stops
+    )  # fmt: skip
     return _normalised(np.concatenate([[1.0], np.round(found.x, 6)]))
 
 

@@ -21,7 +21,7 @@ import torch
 import pfels
 
 PINNED = Path(__file__).with_name("golden.json")
-SCHEMES = ("pfels", "wfl-p", "wfl-pdp", "dp-fedavg", "fedavg", "pfels-plus")
+SCHEMES = ("pfels", "wfl-p", "wfl-pdp", "dp-fedavg", "fedavg", "pfels-plus", "pfels-echo")
 VARIANTS = {
     "pfels-plus, error feedback": {"scheme": "pfels-plus", "compression.error_feedback": True},
     "pfels-plus, public-top-k": {"scheme": "pfels-plus", "compression.kind": "public-top-k"},

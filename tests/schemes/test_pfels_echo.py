@@ -406,6 +406,18 @@ def test_the_number_of_workers_changes_nothing(workers: int):
     assert one.records == other.records
 
 
+def test_memory_survives_a_checkpoint_and_so_does_that_of_earlier_versions():
+    whole = Memory({3: Kept(torch.arange(4.0), 2.5, 9), 1: Kept(torch.ones(3), 1.5, 8), 2: Kept(torch.zeros(2))})
+    again = Memory.restore(whole.tensors(), "cpu")
+    assert sorted(again.devices) == [1, 2, 3]
+    assert all(torch.equal(again.devices[i].row, whole.devices[i].row) for i in (1, 2, 3))
+    about = [(again.devices[i].norm, again.devices[i].used_until) for i in (1, 2, 3)]
+    assert about == [(1.5, 8), (0.0, None), (2.5, 9)]
+    assert {end: total.tolist() for end, total in again.sums.items()} == {8: [1.0] * 3, 9: [0.0, 1.0, 2.0, 3.0]}
+    earlier = Memory.restore({"memory.ids": torch.tensor([4, 7]), "memory": torch.eye(2)}, "cpu")
+    assert {i: kept.row.tolist() for i, kept in earlier.devices.items()} == {4: [1.0, 0.0], 7: [0.0, 1.0]}
+
+
 def test_what_does_not_fit_in_memory_is_refused_before_training_with_the_bands_that_would_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -72,9 +72,12 @@ class Memory:
         """The memory that a checkpoint holds."""
         devices, decoded = dict[int, Kept](), dict[int, Tensor]()
         if "memory" in tensors:
-            rows = torch.split(tensors["memory"].to(device), tensors["memory.sizes"].tolist())
-            about = (tensors[f"memory.{name}"].tolist() for name in ("ids", "norms", "used_until"))
-            for row, i, norm, end in zip(rows, *about, strict=True):
+            flat, ids = tensors["memory"].to(device), tensors["memory.ids"].tolist()
+            if "memory.sizes" not in tensors:  # version 0.1 before echo: rows of one length, which nobody repeats
+                return cls({i: Kept(row) for i, row in zip(ids, flat, strict=True)})
+            rows = torch.split(flat, tensors["memory.sizes"].tolist())
+            about = (tensors[f"memory.{name}"].tolist() for name in ("norms", "used_until"))
+            for i, row, norm, end in zip(ids, rows, *about, strict=True):
                 devices[i] = Kept(row, norm, None if end < 0 else end)
         if "decoded" in tensors:
             sums = torch.split(tensors["decoded"].to(device), tensors["decoded.sizes"].tolist())

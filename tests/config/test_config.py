@@ -119,7 +119,7 @@ def test_the_page_of_settings_has_every_key_with_its_default():
     listed = dict(re.findall(r"^\| `([a-z_.-]+)` \| (\S.*?) \|", page, re.MULTILINE))
     unset = {"data.path", "data.per_device", "privacy.delta"}
     defaults = {key: "false" if value is False else str(value) for key, value in Config().flat().items()}
-    own = load_config("demo", {"scheme": "pfels-echo"}).flat()
+    own = validate({"scheme": "pfels-echo"}).flat()
     defaults |= {key: str(value) for key, value in own.items() if key.startswith("pfels-echo.")}
     assert listed == {key: f"`{value}`" for key, value in defaults.items()} | dict.fromkeys(unset, "not set")
     assert all(f"`{name}`" in page for name in presets())

@@ -50,7 +50,10 @@ def test_an_average_survives_a_restart_to_the_same_bytes(tmp_path: Path):
 
 
 def test_a_plan_tells_bands_noise_and_memory_of_echo():
-    settings = {"compression.ratio": 1.0, "channel.silent_below": 0.02, "server.average": 0.95}
+    settings = {
+        "compression.ratio": 1.0, "channel.silent_below": 0.02, "server.average": 0.95,
+        "pfels-echo.weights": "square-root",
+    }  # fmt: skip
     planned = pfels.plan("demo", schemes=["pfels-plus", "pfels-echo"], overrides=settings)["schemes"]
     assert "echo" not in planned["pfels-plus"]
     echo = planned["pfels-echo"]["echo"]

@@ -312,17 +312,18 @@ def test_a_mask_from_the_model_depends_on_public_things_alone():
 
 def test_the_server_optimiser_is_plain_arithmetic_on_the_estimate(scheme: str):
     """Without momentum a rate of ½ takes half the step; with momentum v ← 0.9v + Δ̂."""
-    full = loop.run(small(scheme=scheme, rounds=1)).parameters
-    start = build(small(scheme=scheme)).network.initial(generator(0, Purpose.MODEL))
-    half = loop.run(small(scheme=scheme, rounds=1, server__learning_rate=0.5)).parameters
+    plain = {"scheme": scheme, "server__learning_rate": 1.0, "server__average": 0.0, "compression__ratio": 0.3}
+    full = loop.run(small(**plain, rounds=1)).parameters
+    start = build(small(**plain)).network.initial(generator(0, Purpose.MODEL))
+    half = loop.run(small(**{**plain, "server__learning_rate": 0.5}, rounds=1)).parameters
     assert torch.allclose(half - start, (full - start) / 2, atol=1e-6)
-    e = build(small(scheme=scheme, rounds=2))
+    e = build(small(**plain, rounds=2))
     steps, theta, velocity = [], start, torch.zeros_like(start)
     for t in range(2):
         steps.append(play(e, t, theta).estimate)
         velocity = 0.9 * velocity + steps[-1]
         theta = theta + velocity
-    heavy = loop.run(small(scheme=scheme, rounds=2, server__momentum=0.9)).parameters
+    heavy = loop.run(small(**plain, rounds=2, server__momentum=0.9)).parameters
     assert torch.allclose(heavy, theta, atol=1e-6)
 
 

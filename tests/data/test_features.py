@@ -76,8 +76,19 @@ def test_every_example_has_the_same_norm_and_a_constant_image_has_none(kind):
     x = pictures(5, 3, 32, 32) * torch.tensor([1.0, 1e-3, 1e20, 1e-20, 3.0]).view(-1, 1, 1, 1)
     norms = KINDS[kind](x).norm(dim=1)
     torch.testing.assert_close(norms, norms.new_full((5,), 6.0), rtol=1e-5, atol=0)
-    for value in (0.0, 0.3, 1.0):
-        assert KINDS[kind](torch.full((1, 1, 28, 28), value)).norm() < 0.05
+    for colours in (1, 3):
+        for value in (0.0, 0.3, 1.0):
+            assert KINDS[kind](torch.full((1, colours, 28, 28), value)).norm() < 0.2  # of 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_grey_image_has_no_hue_and_the_same_norm(kind):
+    grey = pictures(3, 1, 32, 32)
+    x = KINDS[kind](grey.expand(-1, 3, -1, -1))
+    torch.testing.assert_close(x.norm(dim=1), torch.full((3,), 6.0), rtol=1e-5, atol=0)
+    once = KINDS[kind](grey)
+    assert torch.cosine_similarity(x[:, : once.shape[1]], once).min() > 0.998
+    assert x[:, once.shape[1] :].abs().max() < 0.02
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -205,6 +216,24 @@ def test_other_images_another_scale_and_another_version_are_computed_anew(monkey
     monkeypatch.setattr(hog, "VERSION", hog.VERSION + 1)
     features.extract(data, "hog")
     assert sizes == [4, 12, 12, 12, 4, 12]
+
+
+# Of each version of a definition: a few features of a coloured image and of a grey one.
+PINNED: dict[tuple[str, int], list[float]] = {
+    ("hog", 4): [-0.3849, -0.3849, 0.0608, 0.6417, -0.6116, 0.2443, -0.4142, -0.4584, 0.3687, 0.0741, -0.8709, 0.0],
+    ("scattering", 2): [0.2155, -0.198, 0.167, -0.0666, 0.0302, 0.016, -0.0237, -0.24, 0.0, 0.0, 0.0, 0.0],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_definition_that_changes_has_another_version(kind):
+    """The cache cannot tell otherwise, and would return features of the old definition."""
+    place = torch.arange(3 * 16 * 16, dtype=torch.float32).view(1, 3, 16, 16)
+    coloured = torch.sin(0.37 * place) * torch.cos(0.011 * place)
+    x = KINDS[kind](torch.cat([coloured, coloured[:, :1].expand(-1, 3, -1, -1)]))
+    some = x[:, :: x.shape[1] // 5].flatten()
+    pinned = PINNED[kind, {"hog": hog, "scattering": scattering}[kind].VERSION]
+    torch.testing.assert_close(some, torch.tensor(pinned), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "text", "foreign", "longer", "folder"])

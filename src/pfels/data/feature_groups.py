@@ -12,7 +12,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 NORM = 6.0  # of an example's features
-TINY, FAINT = 1e-30, 1e-4  # no division by zero; rounding errors of an image without contrast stay small
+TINY, FAINT = 1e-30, 1e-4  # no division by zero; rounding errors of a group without contrast stay small
+LEAST = 0.35  # below every weight: the norm of the groups is smaller only if none has contrast
 
 
 def scaled(x: Tensor) -> Tensor:
@@ -36,9 +37,9 @@ def centred(x: Tensor) -> Tensor:
 
 
 def joined(groups: Sequence[tuple[float, Tensor]]) -> Tensor:
-    """Groups of features (n, …) as vectors, each group at the norm of its weight, and all at a norm of 6.
+    """Groups of features (n, …), each at the norm of its weight, as vectors of norm 6.
 
-    A group without contrast stays zero.
+    A group without contrast stays near zero, such as the hues of a grey image, and so does an image without contrast.
     """
-    scale = NORM / math.hypot(*(weight for weight, _ in groups))
-    return torch.cat([scale * weight * F.normalize(group.flatten(1), eps=FAINT) for weight, group in groups], 1)
+    parts = [weight * F.normalize(group.flatten(1), eps=FAINT) for weight, group in groups]
+    return NORM * F.normalize(torch.cat(parts, 1), eps=LEAST)

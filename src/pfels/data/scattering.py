@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pfels.data.feature_groups import centred, joined, opponents, scaled
 
-VERSION = 1  # of this definition; the cache computes features of another version anew
+VERSION = 2  # of this definition; the cache computes features of another version anew
 DIRECTIONS, CELL = 8, 4
 BRIGHTNESS, HUE = 0.4, 0.5  # weights of the mean brightness, and of each order of the hues; that of the others is 1
 FLOOR = 0.01  # where order one is weaker, relative to the image's maximum, order two counts less

@@ -4,8 +4,8 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -30,6 +30,7 @@ from pfels.training.local import evaluate
 from pfels.uplink.channel import slots
 
 Progress = Callable[[RoundRecord], None]
+SLOW_CHECKPOINT_S = 0.5
 PlayRound = Callable[[Experiment, RoundPlan, Tensor, Memory], RoundResult]
 
 
@@ -132,9 +133,12 @@ def _play(
         state = state.restored(checkpoint, experiment)
     began = time.perf_counter() - (directory.seconds if directory else 0.0)
 
+    pace = Pace(config.run.checkpoint_every)
+
     def save() -> None:
         if directory is not None:
-            directory.save(state.checkpoint(), seconds=time.perf_counter() - began)
+            with pace.saving():
+                directory.save(state.checkpoint(), seconds=time.perf_counter() - began)
 
     try:
         while state.round < config.rounds:
@@ -142,7 +146,7 @@ def _play(
             state = replace(after, mark=directory.append(record, state.mark)) if directory else after
             if directory is None:
                 records.append(record)
-            if state.round % config.run.checkpoint_every == 0 and state.round < config.rounds:
+            if pace.due(state.round) and state.round < config.rounds:
                 save()
             progress(record)
         state = replace(state, memory=Memory())  # a finished run holds nothing of a single device
@@ -159,6 +163,27 @@ def _play(
         return Result(summary, state.delivered.cpu(), lambda: records)
     directory.finish(summary)
     return Result(summary, state.delivered.cpu(), partial(directory.records, state.mark))
+
+
+class Pace:
+    """When a checkpoint is due: every `every` rounds, except that one that takes long is not written so often that it
+    would take more than a twentieth of the time. `every` = 1 means every round, whatever it takes."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.took, self.ended = every, 0.0, 0.0
+
+    def due(self, rounds: int) -> bool:
+        """Whether to save after this many rounds."""
+        soon = self.took > SLOW_CHECKPOINT_S and time.perf_counter() - self.ended < 20 * self.took
+        return rounds % self.every == 0 and (self.every == 1 or not soon)
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Take the time of a checkpoint."""
+        began = time.perf_counter()
+        yield
+        self.ended = time.perf_counter()
+        self.took = self.ended - began
 
 
 def _round(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:

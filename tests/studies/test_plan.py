@@ -233,3 +233,14 @@ def test_wrong_input_ends_in_one_line_and_exit_code_two(
     assert answer.returncode == 2
     assert culprit in answer.stderr
     assert len(answer.stderr.strip().splitlines()) == 1
+
+
+def test_the_convergence_bound_is_that_of_pfels_whatever_schemes_are_asked_for(
+    pfels: Callable[..., CompletedProcess[str]],
+):
+    """Settings that a preset holds for another scheme alone do not enter it."""
+    alone, together = (
+        json.loads(pfels("plan", "demo", "-s", "rounds=5", "--schemes", names, "--json").stdout)["theory"]
+        for names in ("pfels", "pfels,pfels-echo")
+    )
+    assert alone == together

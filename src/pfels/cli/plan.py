@@ -63,7 +63,8 @@ def command(
     names = scheme_list(schemes)
     changed = overrides(settings, scheme="--schemes")
     for name in names:
-        config = load_config(preset, {**used_by(name, changed), "scheme": name})
+        load_config(preset, {**used_by(name, changed), "scheme": name})  # refuses what is wrong before anything else
+    config = load_config(preset, {**used_by("pfels", changed), "scheme": "pfels"})  # whose convergence is bounded
     given = {
         "smoothness": smoothness, "gradient_variance": gradient_variance, "gamma_squared": gamma_squared,
         "kappa_squared": kappa_squared, "initial_gap": initial_gap,

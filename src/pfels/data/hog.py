@@ -1,6 +1,6 @@
 """Histograms of oriented gradients on cells of 4×4 pixels, and the cells' mean colours.
 
-After Dalal and Triggs (2005), with the choices that made small networks learn fastest; docs/data.md has the numbers.
+After Dalal and Triggs (2005), with the choices that made small networks learn fastest in trials.
 """
 
 import math

@@ -34,7 +34,7 @@ def table(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, An
         links = {name: Link(load_scheme(name, link.setting), link.draws) for name in SCHEMES}
         found = forecast(links, rounds=config.rounds, subcarriers=config.channel.subcarriers)
         for name in SCHEMES:
-            plans[name].append(scheme_plan(found[name], link.setting, config))
+            plans[name].append(scheme_plan(found[name], links[name], config))
     return {name: _over_seeds(rows, link.setting) for name, rows in plans.items()}
 
 

@@ -14,7 +14,7 @@ from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
 from pfels.documents.studies import BoundAtK, BoundTerms, Levels, Plan, SchemePlan, Theory
 from pfels.experiment.forecast import Forecast, forecast
-from pfels.experiment.link import example, link_of, model_dimension
+from pfels.experiment.link import Link, example, link_of, model_dimension
 from pfels.privacy.calibration import Budget
 from pfels.schemes.registry import usable_schemes
 from pfels.schemes.scheme import decodes
@@ -64,11 +64,7 @@ def plan(
     links = {name: link_of(each, dimension=d) for name, each in configs.items()}
     asked = {name: links[name] for name in dict.fromkeys((*names, "wfl-p"))}
     forecasts = forecast(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)
-    rows = {name: scheme_plan(forecasts[name], links[name].setting, config) for name in names}
-    for name, row in rows.items():
-        scheme = links[name].scheme
-        if decodes(scheme):
-            row["echo"] = scheme.echo_plan()
+    rows = {name: scheme_plan(forecasts[name], links[name], config) for name in names}
     if budget is not None:
         for name, row in rows.items():
             row["on_budget"] = set_by_budget(name)
@@ -86,11 +82,11 @@ def plan(
     }
 
 
-def scheme_plan(forecast: Forecast, setting: Setting, config: Config) -> SchemePlan:
+def scheme_plan(forecast: Forecast, link: Link, config: Config) -> SchemePlan:
     """One scheme's link budget; schemes with ideal links have no β, no limit and no energy."""
-    totals = forecast.ledger().summary(setting, slot_s=config.channel.slot_ms / 1000)
+    totals = forecast.ledger().summary(link.setting, slot_s=config.channel.slot_ms / 1000)
     rounds, energy, noise = config.rounds, totals["energy_bound"], forecast.noise_multipliers
-    return {
+    row: SchemePlan = {
         "beta": _levels(forecast.betas),
         "limits": {name: count / rounds for name, count in sorted(forecast.limits.items())},
         "privacy_limited_rounds": totals["privacy_limited_rounds"],
@@ -104,6 +100,9 @@ def scheme_plan(forecast: Forecast, setting: Setting, config: Config) -> SchemeP
         "silent": totals["silent"],
         "privacy": totals["privacy"],
     }
+    if decodes(link.scheme):
+        row["echo"] = link.scheme.echo_plan()
+    return row
 
 
 def _levels(betas: Sequence[float]) -> Levels | None:

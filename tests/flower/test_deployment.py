@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from pfels.config.load import load_config
 from pfels.experiment import loop
+from pfels.experiment.state import delivered
 from pfels.flower.loopback import APP, Loopback
 
 GARBAGE = Path(__file__).parent / "garbage_app"
@@ -23,7 +24,7 @@ TIMEOUT_S = 180.0
 
 
 def parameters(run: Path) -> torch.Tensor:
-    return load_file(run / "checkpoint.safetensors")["theta"]
+    return delivered(load_file(run / "checkpoint.safetensors"))
 
 
 def records(run: Path) -> list[dict[str, Any]]:

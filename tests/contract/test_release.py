@@ -138,7 +138,7 @@ class HalfAMemory(WflP):
     ("make", "message"),
     [
         (lambda setting: ForgetsItsNoise(DpFedAvg(setting)), "its devices add none"),
-        (NoisyOverTheAir, "for ideal links only"),
+        (NoisyOverTheAir, "their power limits count it"),
         (HalfAMemory, "needs `send_and_keep` as well"),
     ],
 )

@@ -123,7 +123,7 @@ def test_noise_is_drawn_once_for_each_round_and_sender(scheme: str, monkeypatch:
         plan = e.scheme.prepare(e.draws, t)
         if plan.air is not None:
             due.append(("receiver", t, None))
-        elif plan.event.noise_multiplier > 0:
+        if plan.air.added is not None if plan.air else plan.event.noise_multiplier > 0:
             due += [("device", t, who) for who in plan.sending.tolist()]
     loop.run(e.config)
     assert sorted(drawn, key=repr) == sorted(due, key=repr)

@@ -140,7 +140,7 @@ class ServerRound:
         norm, air = float(norms(x)), self.plan.air
         if not np.isfinite(norm):
             return "not finite"
-        if air is not None and norm > air.levels[place] / abs(air.gains[place]) * air.bound * (1 + TOLERANCE):
+        if air is not None and norm > air.longest(place, width=len(self.y)) * (1 + TOLERANCE):
             return "above its norm bound"
         return None
 
@@ -201,4 +201,5 @@ class ServerRound:
         if adds_noise(self.scheme):
             for place, device in enumerate(self.plan.sending.tolist()):
                 if place not in self.used:
-                    self.y += self.scheme.noise(self.draws, self.plan, device)
+                    noise = self.scheme.noise(self.draws, self.plan, device).double().unsqueeze(0)
+                    self.y += self.plan.arriving(noise, slice(place, place + 1))

@@ -63,7 +63,8 @@ class PfelsEcho:
         air = AirLink(h[on], P[on], level.beta, level.limit, bound=level.bound, share=1.0, weights=weights[on])
         return RoundPlan.make(
             self.setting, t, draws.cohort(t), sending=ids[on], fresh=len(turns[0]), air=air, subcarriers=self._width(t),
-            used_until=t + (level.bands - 1) * m, turns=learned[on], cohort_dependent=False, claimed=False,
+            used_until=t + (level.bands - 1) * m, turns=learned[on], divisor=self.expected_transmitters,
+            cohort_dependent=False, claimed=False,
         )  # fmt: skip
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor | None:
@@ -92,8 +93,7 @@ class PfelsEcho:
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
         """The server's estimate of the mean update, from the decoded sum."""
-        divisor = self.expected_transmitters * self.level.beta
-        return lift(y, A, dimension=self.setting.dimension) / divisor
+        return lift(y, A, dimension=self.setting.dimension) / (plan.divisor * self.level.beta)
 
     @property
     def expected_transmitters(self) -> float:

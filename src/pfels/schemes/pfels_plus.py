@@ -19,6 +19,7 @@ from pfels.privacy.gaussian import mu_squared
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.carried import carried_shares
 from pfels.schemes.draws import Draws
+from pfels.schemes.feedback import unsent, with_memory
 from pfels.schemes.memory import Memory
 from pfels.schemes.participation import ParticipationCount
 from pfels.schemes.plan import AirLink, RoundPlan
@@ -92,7 +93,7 @@ class PfelsPlus:
         air = AirLink(h, P, level.beta, level.limit, bound=level.bound, share=1.0)
         return RoundPlan.make(
             self.setting, t, draws.cohort(t), sending=sending, subcarriers=self.setting.kept, air=air,
-            cohort_dependent=False, claimed=False,
+            divisor=self.expected_transmitters(t), cohort_dependent=False, claimed=False,
         )  # fmt: skip
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
@@ -106,8 +107,7 @@ class PfelsPlus:
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
         """The server's estimate of the mean update."""
-        divisor = self.expected_transmitters(plan.round) * self.level.beta
-        return lift(y, A, dimension=self.setting.dimension) / divisor
+        return lift(y, A, dimension=self.setting.dimension) / (plan.divisor * self.level.beta)
 
     def expected_transmitters(self, t: int) -> float:
         """The expected number of senders in round t: the public divisor."""
@@ -146,20 +146,11 @@ class PfelsPlusWithFeedback(PfelsPlus):
     def send_and_keep(
         self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None, memory: Memory
     ) -> tuple[Tensor, Tensor]:
-        """The signals, and what projection left out. What a clip cuts off is not kept: a device may never be able to
-        send as much as would pile up."""
-        delta = self._with_memory(part, plan.sending, memory)
+        """The signals, and what projection left out."""
+        delta = with_memory(part, plan.sending, memory, bound=self.setting.bound)
         signals = plan.transmit(clip(project(delta, A), bound=self.level.bound), part.places)
-        delta[:, A] = 0
-        return signals, delta
+        return signals, unsent(delta, A)
 
     def keep(self, plan: RoundPlan, part: LocalUpdates, memory: Memory) -> Tensor:
         """Devices that were drawn and stay silent keep their whole update."""
-        return self._with_memory(part, plan.waiting, memory)
-
-    def _with_memory(self, part: LocalUpdates, devices: DeviceIds, memory: Memory) -> Tensor:
-        """Each update plus what its device kept in earlier rounds, clipped to ητC₁."""
-        for row, device in enumerate(devices[part.places].tolist()):
-            if device in memory.devices:
-                part.updates[row] += memory.devices[device].row
-        return clip(part.updates, bound=self.setting.bound)
+        return with_memory(part, plan.waiting, memory, bound=self.setting.bound)

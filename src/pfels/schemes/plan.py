@@ -1,5 +1,6 @@
 """What a round settles before anyone trains, and what it leaves when it has been played."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -22,7 +23,8 @@ class AirLink:
     """Simultaneous transmission on one channel: gains and power limits of the senders, the level β at which all
     arrive, the limit that set it, the norm bound of what is sent before scaling, and the share k/d of coordinates sent.
 
-    With `weights`, one per sender, the signal of sender i arrives at level weights[i]·β instead.
+    With `weights`, one per sender, the signal of sender i arrives at level weights[i]·β instead. With `added`, sender i
+    adds Gaussian noise of expected energy added[i] to its signal.
     """
 
     gains: Gains
@@ -32,6 +34,7 @@ class AirLink:
     bound: float
     share: float
     weights: Reals | None = None
+    added: Reals | None = None
 
     @property
     def levels(self) -> Reals:
@@ -40,8 +43,24 @@ class AirLink:
 
     @property
     def energy_bounds(self) -> Reals:
-        """The maximum of E‖xᵢ‖² for each sender."""
-        return power.expected_energy(self.gains, beta=self.levels, bound=self.bound, share=self.share)
+        """The maximum of E‖xᵢ‖² for each sender, the noise that it adds included."""
+        signal = power.expected_energy(self.gains, beta=self.levels, bound=self.bound, share=self.share)
+        return signal if self.added is None else signal + self.added
+
+    def added_std(self, place: int, *, width: int) -> float:
+        """The standard deviation of the noise that one sender adds to each of `width` coordinates, as transmitted."""
+        return 0.0 if self.added is None else math.sqrt(self.added[place] / width)
+
+    def longest(self, place: int, *, width: int) -> float:
+        """The norm that nothing honest that one sender transmits exceeds; noise would once in 10²⁰ times."""
+        signal = float(self.levels[place] / abs(self.gains[place]) * self.bound)
+        return signal + self.added_std(place, width=width) * (math.sqrt(width) + 10.0)
+
+    def noise_std(self, receiver: float, *, width: int) -> float:
+        """The standard deviation of all the noise that arrives on each of `width` coordinates; `receiver` is σ₀."""
+        if self.added is None:
+            return receiver
+        return math.sqrt(receiver**2 + float(np.sum(np.abs(self.gains) ** 2 * self.added)) / width)
 
 
 @dataclass(frozen=True)
@@ -52,7 +71,7 @@ class RoundPlan:
     others repeat what they sent before. `air` is absent where every device has an ideal link of its own.
     `claimed_epsilon` is the paper's ε per round where the scheme makes that claim. `used_until` is the last round that
     uses what devices and server keep of this one (None: no end is known). `turns` is the round in which each sender
-    learned what it sends (None: in this one).
+    learned what it sends (None: in this one). `divisor` is the number of devices by which the server divides the sum.
     """
 
     round: int
@@ -62,6 +81,7 @@ class RoundPlan:
     subcarriers: int
     claimed_epsilon: float | None
     air: AirLink | None
+    divisor: float
     fresh: int | None = None
     used_until: int | None = None
     turns: Rounds | None = None
@@ -80,18 +100,21 @@ class RoundPlan:
         cohort_dependent: bool,
         claimed: bool,
         air: AirLink | None = None,
+        divisor: float | None = None,
         fresh: int | None = None,
         used_until: int | None = None,
         turns: Rounds | None = None,
     ) -> Self:
-        """The plan of round t.
+        """The plan of round t; the server divides by `divisor`, or by r.
 
-        Over the air the noise multiplier follows from the level, z = σ₀/(βs); on ideal links the scheme states it, and
-        `single_noise_multiplier` is that of what the server sees of one device alone, where it differs.
+        Over the air the noise multiplier follows from the level and the noise that arrives, z = σ/(βs). On ideal links
+        the scheme states it, and `single_noise_multiplier` is that of what the server sees of one device alone, where
+        it differs.
         """
         transmitters = cohort if sending is None else sending
         if air is not None:
-            noise_multiplier = noise_multiplier_at(beta=air.beta, bound=air.bound, noise_std=setting.noise_std)
+            arriving = air.noise_std(setting.noise_std, width=subcarriers)
+            noise_multiplier = noise_multiplier_at(beta=air.beta, bound=air.bound, noise_std=arriving)
         assert noise_multiplier is not None, "on ideal links a scheme states its noise multiplier; 0 is none"
         event = RoundEvent(
             noise_multiplier=noise_multiplier,
@@ -104,7 +127,8 @@ class RoundPlan:
             weights=None if air is None or air.weights is None else tuple(air.weights.tolist()),
         )
         epsilon = setting.epsilon if claimed else None
-        return cls(t, cohort, transmitters, event, subcarriers, epsilon, air, fresh, used_until, turns)
+        count = setting.cohort_size if divisor is None else divisor
+        return cls(t, cohort, transmitters, event, subcarriers, epsilon, air, count, fresh, used_until, turns)
 
     @classmethod
     def over_air(cls, setting: Setting, t: int, cohort: DeviceIds, air: AirLink, *, width: int, claimed: bool) -> Self:

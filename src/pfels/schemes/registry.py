@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
 from pfels.errors import InputError, nearest
 from pfels.privacy.events import Sampling
+from pfels.schemes import create
 from pfels.schemes.echo_settings import EchoSettings
+from pfels.schemes.related_settings import LiuSimeoneSettings, TruncatedInversionSettings
 
 if TYPE_CHECKING:
     from pfels.schemes.scheme import OwnSettings, Scheme
@@ -38,6 +40,7 @@ class BudgetBy(StrEnum):
 
     CLAIM = "claim"  # through the claim per round: `privacy.epsilon` is lowered until the budget is met
     TOTAL = "total"  # the scheme calibrates itself to `privacy.total_epsilon`
+    SWITCH = "switch"  # through the claim per round, once the scheme's own setting `private` is on
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class SchemeEntry:
 
     `uses` lists which of the PARTIAL settings it reads. `claims` says that it makes the paper's claim of
     (`privacy.epsilon`, δ) per round. `sampling` is the only sampling it draws, None if `cohort.sampling` decides.
-    `budget` is how a budget sets its noise, None if nothing does. `settings` is the type of its own table.
+    `budget` is how a budget sets its noise, None if nothing does. `settings` is the type of its own table. `assumes` is
+    what its privacy figures take for granted beyond those of the other schemes.
     """
 
     create: "Callable[[Setting], Scheme]"
@@ -55,6 +59,7 @@ class SchemeEntry:
     sampling: Sampling | None = None
     budget: BudgetBy | None = None
     settings: "type[OwnSettings] | None" = None
+    assumes: str = ""
 
     def __post_init__(self) -> None:
         unknown = sorted(self.uses - PARTIAL)
@@ -76,75 +81,53 @@ def _is_scalar(kind: object) -> bool:
     return all(option in (bool, int, float, str) or get_origin(option) is Literal for option in plain)
 
 
-def _pfels(setting: "Setting") -> "Scheme":
-    from pfels.schemes.pfels import Pfels
-
-    return Pfels(setting)
-
-
-def _wfl_p(setting: "Setting") -> "Scheme":
-    from pfels.schemes.wfl_p import WflP
-
-    return WflP(setting)
-
-
-def _wfl_pdp(setting: "Setting") -> "Scheme":
-    from pfels.schemes.wfl_pdp import WflPdp
-
-    return WflPdp(setting)
-
-
-def _dp_fedavg(setting: "Setting") -> "Scheme":
-    from pfels.schemes.dp_fedavg import DpFedAvg
-
-    return DpFedAvg(setting)
-
-
-def _fedavg(setting: "Setting") -> "Scheme":
-    from pfels.schemes.fedavg import FedAvg
-
-    return FedAvg(setting)
-
-
-def _pfels_plus(setting: "Setting") -> "Scheme":
-    from pfels.schemes.pfels_plus import create
-
-    return create(setting)
-
-
-def _pfels_echo(setting: "Setting") -> "Scheme":
-    from pfels.schemes.pfels_echo import create
-
-    return create(setting)
-
-
 _SCHEMES = {
     "pfels": SchemeEntry(
-        _pfels,
-        uses=AIR | {"training.clip", "compression.ratio", "privacy.epsilon"},
+        create.pfels,
+        uses=AIR | {"training.clip", "compression.ratio", "compression.error_feedback", "privacy.epsilon"},
         claims=True,
         budget=BudgetBy.CLAIM,
     ),
-    "wfl-p": SchemeEntry(_wfl_p, uses=AIR | {"training.clip"}),
+    "wfl-p": SchemeEntry(create.wfl_p, uses=AIR | {"training.clip"}),
     "wfl-pdp": SchemeEntry(
-        _wfl_pdp, uses=AIR | {"training.clip", "privacy.epsilon"}, claims=True, budget=BudgetBy.CLAIM
+        create.wfl_pdp, uses=AIR | {"training.clip", "privacy.epsilon"}, claims=True, budget=BudgetBy.CLAIM
     ),
     "dp-fedavg": SchemeEntry(
-        _dp_fedavg, uses=frozenset({"training.clip", "privacy.epsilon"}), claims=True, budget=BudgetBy.CLAIM
+        create.dp_fedavg,
+        uses=frozenset({"training.clip", "privacy.epsilon"}),
+        claims=True,
+        budget=BudgetBy.CLAIM,
+        assumes="devices add their noise",
     ),
-    "fedavg": SchemeEntry(_fedavg),
+    "fedavg": SchemeEntry(create.fedavg),
     "pfels-plus": SchemeEntry(
-        _pfels_plus,
+        create.pfels_plus,
         uses=AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio"},
         sampling=Sampling.POISSON,
         budget=BudgetBy.TOTAL,
     ),
     "pfels-echo": SchemeEntry(
-        _pfels_echo,
+        create.pfels_echo,
         uses=AIR | TOTAL | {"channel.silent_below", "training.clip", "compression.ratio"},
         sampling=Sampling.TURNS,
         budget=BudgetBy.TOTAL,
         settings=EchoSettings,
+    ),
+    "liu-simeone": SchemeEntry(
+        create.liu_simeone, uses=AIR | TOTAL | {"training.clip"}, budget=BudgetBy.TOTAL, settings=LiuSimeoneSettings
+    ),
+    "artificial-noise": SchemeEntry(
+        create.artificial_noise,
+        uses=AIR | {"training.clip", "privacy.epsilon"},
+        claims=True,
+        budget=BudgetBy.CLAIM,
+        assumes="all devices of a round add their noise",
+    ),
+    "truncated-inversion": SchemeEntry(
+        create.truncated_inversion,
+        uses=AIR | {"training.clip", "channel.silent_below", "privacy.epsilon"},
+        budget=BudgetBy.SWITCH,
+        settings=TruncatedInversionSettings,
     ),
 }
 

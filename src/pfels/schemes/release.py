@@ -46,8 +46,8 @@ def require_sound(scheme: Scheme, draws: Draws, theta: Tensor) -> None:
     on_devices = adds_noise(scheme)
     if plan.air is None and plan.event.noise_multiplier > 0 and not on_devices:
         raise GuardError(f"{name}: its plan has noise, but its devices add none; it needs a method `noise`")
-    if plan.air is not None and on_devices:
-        raise GuardError(f"{name}: its devices add noise after their power was checked; that is for ideal links only")
+    if plan.air is not None and on_devices != (plan.air.added is not None):
+        raise GuardError(f"{name}: over the air devices add noise if and only if their power limits count it (`added`)")
     if hasattr(scheme, "keep") and not hasattr(scheme, "send_and_keep"):
         raise GuardError(f"{name}: a scheme that has `keep` needs `send_and_keep` as well")
     if plan.used_until is not None and not (hasattr(scheme, "send_and_keep") and hasattr(scheme, "decode")):

@@ -116,12 +116,13 @@ def transmissions(
     if plan.air is not None:
         spent = energy(x)
         check_signals(spent, plan.air.gains[part.places], beta=plan.air.levels[part.places], bound=plan.air.bound)
-        energies = spent.tolist()
     elif plan.event.noise_multiplier > 0:
         check_sensitivity(x, bound=scheme.setting.bound)
     if adds_noise(scheme):
         for row, device in zip(x, plan.sending[part.places].tolist(), strict=True):
             row.add_(scheme.noise(draws, plan, device))
+    if plan.air is not None:
+        energies = (spent if plan.air.added is None else energy(x)).tolist()
     return Transmissions(x, kept, energies)
 
 

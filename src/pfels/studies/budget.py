@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pfels.arrays import DeviceIds, Reals
-from pfels.config.load import validate
+from pfels.config.load import load_config, validate
 from pfels.config.tree import Config
 from pfels.errors import InputError
 from pfels.experiment.link import Link, link_of
@@ -32,8 +32,11 @@ def with_budget(config: Config, budget: Budget) -> Config:
     """
     if not isinstance(budget, Budget):
         raise InputError(f"budget = {budget!r}: must be a Budget, such as pfels.Budget(8.0, 'server')")
-    changed: dict[str, float | str] = dict(budget.settings())
-    if scheme_entry(config.scheme).budget is BudgetBy.CLAIM:
+    changed: dict[str, float | str | bool] = dict(budget.settings())
+    if scheme_entry(config.scheme).budget is BudgetBy.SWITCH:
+        changed[f"{config.scheme}.private"] = True
+        config = load_config(config, {f"{config.scheme}.private": True})
+    if scheme_entry(config.scheme).budget in (BudgetBy.CLAIM, BudgetBy.SWITCH):
         first = _first_event(link_of(config))
         find = _noise_against_outsiders if _outsider_counts(first, budget) else _noise_against_server
         changed["privacy.epsilon"] = claimed_epsilon(
@@ -67,7 +70,7 @@ def required_noise(config: Config, budget: Budget, participations: int | None = 
         scheme = link_of(with_budget(config, budget)).scheme
         assert isinstance(scheme, CalibratesItself), f"{name}: its registry entry says that it calibrates itself"
         return scheme.required_noise()
-    link = link_of(config)
+    link = link_of(with_budget(config, budget) if kind is BudgetBy.SWITCH else config)
     plan, setting = link.scheme.prepare(link.draws, 0), link.setting
     if budget.adversary is Adversary.OUTSIDER and plan.event.cohort_dependent:
         raise InputError(f"--adversary outsider: {COHORT_DEPENDENT}; ask for --adversary server")

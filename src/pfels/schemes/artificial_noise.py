@@ -1,0 +1,63 @@
+"""Artificial noise: every device aligns its update to the weakest and spends the rest of its power on noise
+(Seif, Tandon and Li 2020).
+
+With aᵢ = |hᵢ|√Pᵢ and the level β, device i adds noise of energy Pᵢ − (βC/|hᵢ|)², so that every coordinate of the sum
+has noise of variance σ² = σ₀² + Σᵢ (aᵢ² − (βC)²)/d. β is the largest at which all stay within their power limits and
+the noise multiplier σ/(βC) is at least that of the claim per round.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pfels.arrays import Reals
+from pfels.privacy.events import noise_multiplier_at
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import AirLink, RoundPlan
+from pfels.schemes.setting import Setting
+from pfels.training.updates import LocalUpdates
+from pfels.uplink.clipping import clip
+from pfels.uplink.power import align
+
+
+@dataclass(frozen=True)
+class ArtificialNoise:
+    """Whole updates over the air, each with as much noise as its device has power left for."""
+
+    setting: Setting
+
+    def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """Who takes part in round t, at what level β, and how much noise each device adds."""
+        s, cohort = self.setting, draws.cohort(t)
+        h, P = draws.gains(t, cohort), draws.powers(cohort)
+        beta, limit = align(h, P, bound=s.bound, share=1.0, privacy_limit=self._privacy_limit(np.abs(h) ** 2 * P))
+        added = np.maximum(P - (beta * s.bound / np.abs(h)) ** 2, 0.0)
+        air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0, added=added)
+        return RoundPlan.over_air(s, t, cohort, air, width=s.dimension, claimed=True)
+
+    def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
+        """Every coordinate is sent."""
+
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """The signals of devices that have trained, before their noise."""
+        return plan.transmit(clip(part.updates, bound=self.setting.bound), part.places)
+
+    def noise(self, draws: Draws, plan: RoundPlan, device: int) -> Tensor:
+        """The noise that one device adds, as it transmits it."""
+        place = int(np.flatnonzero(plan.sending == device)[0])
+        std = plan.require_air().added_std(place, width=self.setting.dimension)
+        return draws.device_noise(plan.round, device, std=std)
+
+    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """The server's estimate of the cohort's mean update."""
+        return y / (self.setting.cohort_size * plan.beta)
+
+    def _privacy_limit(self, squared_amplitudes: Reals) -> float:
+        """The β at which the noise multiplier is the claim's z: (zβC)² = σ₀² + Σᵢ (aᵢ² − (βC)²)/d, solved for β."""
+        s = self.setting
+        z = noise_multiplier_at(beta=s.privacy_limit, bound=s.bound, noise_std=s.noise_std)
+        noise = s.noise_std**2 + float(squared_amplitudes.sum()) / s.dimension
+        count = len(squared_amplitudes)
+        return math.sqrt(noise / (z**2 + count / s.dimension)) / s.bound if count else math.inf

@@ -1,0 +1,119 @@
+"""Adaptive power control under a budget for the whole training (Liu and Simeone 2021, uncoded, over the air).
+
+Noise of an early round fades by a factor ρ per round as the training contracts, so the noise that the last model
+carries is Σₜ ρ^(T−1−t)/βₜ². Under a budget Σₜ (βₜC/σ₀)² ≤ μ² for every device, over the rounds in which it takes part,
+and under the power limits, it is least at βₜ = min(ν·ρ^((T−1−t)/4), power limit of round t), with the largest ν that
+the worst device's budget allows. As in the paper of the scheme, cohorts and channels are known beforehand.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import brentq
+
+from pfels.arrays import Reals
+from pfels.privacy.accountant import server_loss
+from pfels.privacy.calibration import RequiredNoise
+from pfels.privacy.events import beta_at
+from pfels.privacy.gaussian import gaussian_mu
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import AirLink, RoundPlan
+from pfels.schemes.related_settings import LiuSimeoneSettings
+from pfels.schemes.setting import Setting
+from pfels.training.updates import LocalUpdates
+from pfels.uplink.clipping import clip
+from pfels.uplink.power import align
+
+SAFE = 1 - 1e-9  # the rounding of a running sum must not spend more than the budget
+
+
+@dataclass
+class Levels:
+    """β of every round and the limit that set it: a function of the draws, kept as long as they are the same."""
+
+    betas: Reals = field(default_factory=lambda: np.empty(0))
+    power_limits: Reals = field(default_factory=lambda: np.empty(0))
+    draws: Draws | None = None
+
+
+@dataclass(frozen=True)
+class LiuSimeone:
+    """Whole updates over the air, at levels that split one budget over the rounds."""
+
+    setting: Setting
+    levels: Levels = field(default_factory=Levels)
+
+    def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """Who takes part in round t, and at what level β."""
+        s, levels, cohort = self.setting, self._levels(draws), draws.cohort(t)
+        beta = float(levels.betas[t])
+        limit = "power" if beta == levels.power_limits[t] else "privacy"
+        h, P = draws.gains(t, cohort), draws.powers(cohort)
+        air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0)
+        return RoundPlan.over_air(s, t, cohort, air, width=s.dimension, claimed=False)
+
+    def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
+        """Every coordinate is sent."""
+
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """The signals of devices that have trained: their whole updates, clipped and scaled."""
+        return plan.transmit(clip(part.updates, bound=self.setting.bound), part.places)
+
+    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """The server's estimate of the cohort's mean update."""
+        return y / (self.setting.cohort_size * plan.beta)
+
+    def required_noise(self) -> RequiredNoise:
+        """The noise of the last round, before anybody is drawn: as if a device took part in every round, and power
+        never limited the level."""
+        s, shares = self.setting, self._shares() ** 2
+        allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2
+        z = float(np.sqrt(shares.sum() / allowed)) / SAFE
+        loss = server_loss(mu_squared=float(shares.sum()) / z**2, participations=s.rounds, delta=s.delta)
+        return RequiredNoise(z, beta_at(noise_multiplier=z, bound=s.bound, noise_std=s.noise_std), loss)
+
+    def _shares(self) -> Reals:
+        """ρ^((T−1−t)/4): the level of each round relative to the last one's."""
+        own = self.setting.own
+        rho = own.contraction if isinstance(own, LiuSimeoneSettings) else LiuSimeoneSettings().contraction
+        shares: Reals = rho ** (np.arange(self.setting.rounds)[::-1] / 4)
+        return shares
+
+    def _levels(self, draws: Draws) -> Levels:
+        """The levels of all rounds, from these draws."""
+        kept, s = self.levels, self.setting
+        if kept.draws is not draws:
+            cohorts = [draws.cohort(t) for t in range(s.rounds)]
+            limits = [self._power_limit(draws, t) for t in range(s.rounds)]
+            kept.power_limits, kept.draws = np.array(limits), draws
+            rounds = np.repeat(np.arange(s.rounds), [len(cohort) for cohort in cohorts])
+            _, who = np.unique(np.concatenate(cohorts), return_inverse=True)
+            kept.betas = self._split(kept.power_limits, rounds, who)
+        return kept
+
+    def _power_limit(self, draws: Draws, t: int) -> float:
+        cohort = draws.cohort(t)
+        h, P = draws.gains(t, cohort), draws.powers(cohort)
+        return align(h, P, bound=self.setting.bound, share=1.0, privacy_limit=np.inf).beta
+
+    def _split(self, power_limits: Reals, rounds: Reals, who: Reals) -> Reals:
+        """The levels with which no device spends more than the budget; `rounds` and `who` list the participations."""
+        s, shares = self.setting, self._shares()
+        allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2 * SAFE
+
+        def at(log_level: float) -> Reals:
+            return np.minimum(np.exp(log_level) * shares, power_limits)
+
+        def excess(log_level: float) -> float:
+            costs = (at(log_level)[rounds] * s.bound / s.noise_std) ** 2
+            return float(np.bincount(who, costs, minlength=1).max() - allowed)
+
+        # At the lowest ν even a device in all rounds is within the budget; from the highest on, power limits all.
+        finite = power_limits[np.isfinite(power_limits)]
+        low = np.log(np.sqrt(allowed / len(shares)) * s.noise_std / s.bound)
+        high = np.log(finite.max(initial=1.0) / shares.min()) + 1
+        if not len(who) or high <= low or excess(high) <= 0:
+            return at(max(low, high))
+        root = brentq(excess, low, high, xtol=1e-13) if excess(low) < 0 else low
+        return at(root if excess(root) <= 0 else root - 1e-12)

@@ -1,0 +1,68 @@
+"""Truncated channel inversion: the broadband analog aggregation of Zhu, Wang and Huang (2020), with a gain floor.
+
+A device whose gain is below a public floor g stays silent. All others invert their channels to one public level,
+β = g·√P_min/(ητC₁): what the weakest power limit P_min carries at the floor. The server divides by the number of
+senders. The scheme has no privacy limit; `[truncated-inversion] private` adds the one of WFL-PDP, for a budget.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pfels.arrays import Reals
+from pfels.runtime.lazy_torch import Tensor
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import AirLink, RoundPlan
+from pfels.schemes.related_settings import TruncatedInversionSettings
+from pfels.schemes.setting import Setting
+from pfels.training.updates import LocalUpdates
+from pfels.uplink.channel import snr_at
+from pfels.uplink.clipping import clip
+
+
+@dataclass(frozen=True)
+class TruncatedInversion:
+    """Whole updates over the air, at the level that every gain above the floor carries."""
+
+    setting: Setting
+
+    def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """Who of the cohort is above the floor, and the level that all of them carry."""
+        s, cohort, g = self.setting, draws.cohort(t), self.floor
+        sending = cohort[np.abs(draws.gains(t, cohort)) >= g]
+        power_limit = g * math.sqrt(self._smallest_power()) / s.bound
+        beta, limit = min((power_limit, "power"), (self._privacy_limit(), "privacy"))
+        h, P = draws.gains(t, sending), draws.powers(sending)
+        return RoundPlan.make(
+            s, t, cohort, sending=sending, subcarriers=s.dimension, divisor=max(len(sending), 1),
+            cohort_dependent=True, claimed=False, air=AirLink(h, P, beta, limit, bound=s.bound, share=1.0),
+        )  # fmt: skip
+
+    def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
+        """Every coordinate is sent."""
+
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """The signals of devices that have trained: their whole updates, clipped and scaled."""
+        return plan.transmit(clip(part.updates, bound=self.setting.bound), part.places)
+
+    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """The mean update of those who sent; the server knows how many they are."""
+        return y / (plan.divisor * plan.beta)
+
+    @property
+    def floor(self) -> float:
+        """g: `channel.silent_below`, or else the g that maximises g·P(|h| ≥ g), level times share of senders: the mean
+        of an exponential law."""
+        law = self.setting.gain_law
+        return min(max(self.setting.silent_below or law.mean, law.low), law.high)
+
+    def _smallest_power(self) -> float:
+        s, law = self.setting, self.setting.snr_law
+        smallest: Reals = snr_at(np.zeros(1), low_db=law.low_db, high_db=law.high_db, scale=law.scale)
+        return float(smallest[0]) * s.dimension * s.noise_std**2
+
+    def _privacy_limit(self) -> float:
+        own = self.setting.own
+        private = isinstance(own, TruncatedInversionSettings) and own.private
+        return self.setting.privacy_limit if private else math.inf

@@ -161,10 +161,10 @@ def test_a_file_may_hold_what_only_another_scheme_uses(own_scheme: str, tmp_path
     path = tmp_path / "mine.toml"
     path.write_text('scheme = "pfels-plus"\n[compression]\nerror_feedback = true\n[own-scheme]\ncount = 7\n')
     assert load_config(path).compression.error_feedback
-    assert not load_config(path, {"scheme": "pfels"}).compression.error_feedback
+    assert not load_config(path, {"scheme": "wfl-pdp"}).compression.error_feedback
     assert load_config(path, {"scheme": own_scheme}).own == Own(count=7)
-    path.write_text('scheme = "pfels"\n[compression]\nerror_feedback = true\n')
-    with pytest.raises(InputError, match="pfels does not use it, only pfels-plus"):
+    path.write_text('scheme = "wfl-pdp"\n[compression]\nerror_feedback = true\n')
+    with pytest.raises(InputError, match="wfl-pdp does not use it, only pfels, pfels-plus"):
         load_config(path)
 
 

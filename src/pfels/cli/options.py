@@ -78,14 +78,14 @@ def scheme_list(text: str | None) -> list[str]:
     return usable
 
 
-def seed_list(text: str) -> list[int]:
-    """The seeds of --seeds."""
-    items = split_list(text, option="--seeds")
+def seed_list(text: str, *, option: str = "--seeds") -> list[int]:
+    """The seeds of --seeds, or of another option."""
+    items = split_list(text, option=option)
     if not all(item.isdecimal() and len(item) < 20 for item in items):
-        raise InputError(f"--seeds = {text!r}: must be whole numbers from 0, separated by commas")
+        raise InputError(f"{option} = {text!r}: must be whole numbers from 0, separated by commas")
     seeds = [int(item) for item in items]
     if len(set(seeds)) < len(seeds):
-        raise InputError(f"--seeds = {text!r}: must be distinct")
+        raise InputError(f"{option} = {text!r}: must be distinct")
     return seeds
 
 

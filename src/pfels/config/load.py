@@ -33,8 +33,8 @@ def load_config(base: str | Path | Config = "demo", overrides: Mapping[str, Any]
 
     Overrides are a mapping of `table.key`, or `key=value` strings. A whole table, {"training": {"momentum": 0.5}},
     changes the keys that it has. An override that the scheme would ignore is refused; a file may hold settings for
-    several schemes, and each takes what it uses. What a file has under `[for.SCHEME]` is for that scheme alone. A
-    config holds the own table of its own scheme alone.
+    several schemes, and each takes what it uses. What a file has under `[for.SCHEME]` is for that scheme alone, and
+    `[tune]` is for `tuning_grid`. A config holds the own table of its own scheme alone.
 
     >>> load_config("demo", {"scheme": "wfl-pdp", "privacy.epsilon": 0.2}).privacy.epsilon
     0.2
@@ -53,10 +53,23 @@ def _tree(base: str | Path | Config, changed: Mapping[str, Any]) -> dict[str, An
     usual = tree.get("scheme", Config.model_fields["scheme"].default)
     scheme = changed.get("scheme", usual)
     diffs = _diffs(tree.pop("for", {}), base)
+    tree.pop("tune", None)
     if scheme != usual:
         tree = for_scheme(tree, scheme, config=base if isinstance(base, Config) else None)
     _change(tree, diffs.get(scheme, {}))
     return tree
+
+
+def tuning_grid(base: str | Path | Config) -> dict[str, list[Any]]:
+    """The `[tune]` of a preset or a file: what may be tried for each setting. A config has none."""
+    table = {} if isinstance(base, Config) else _read(base).get("tune", {})
+    if not isinstance(table, Mapping):
+        raise InputError(f"{base}: tune: must be a table, such as [tune] training.learning_rate = [0.05, 0.1]")
+    grid = dict(leaves(table.items()))
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"{base}: tune.{key} = {values!r}: must be a list of values to try")
+    return grid
 
 
 def _change(tree: dict[str, Any], changes: Mapping[str, Any]) -> None:

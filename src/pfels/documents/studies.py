@@ -4,7 +4,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from pfels.documents.privacy import RunPrivacy
+from pfels.documents.privacy import ExplainedFigure, RunPrivacy
 
 
 class Spread(TypedDict):
@@ -12,6 +12,16 @@ class Spread(TypedDict):
 
     mean: float  # mean
     std: float | None  # sample standard deviation; null: one seed
+
+
+class Tuned(TypedDict):
+    """The settings chosen for a scheme out of a common grid."""
+
+    settings: dict[str, object]  # the chosen values of the settings that the scheme uses
+    trials: int  # how many combinations were tried
+    at_edge: list[str]  # settings whose chosen value is the smallest or largest tried
+    accuracy: float  # mean over the tuning seeds
+    seeds: list[int]  # the tuning seeds
 
 
 class AggregateRow(TypedDict):
@@ -27,12 +37,25 @@ class AggregateRow(TypedDict):
     airtime_s: float  # seconds on the air, mean over the seeds
     privacy: RunPrivacy  # the worst figure of each kind over the seeds
     on_budget: NotRequired[bool]  # with --total-epsilon: whether the budget sets this scheme's noise
+    server_small_delta: NotRequired[ExplainedFigure]  # compare: the server's figure at δ = 1e-5
+    tuned: NotRequired[Tuned]  # compare --tune: how the scheme's settings were chosen
+
+
+class Pair(TypedDict):
+    """Two schemes over the same seeds."""
+
+    better: str  # the one with the higher mean accuracy
+    other: str  # the other
+    by: float  # mean of the differences of their accuracies, seed by seed
+    standard_error: float | None  # of that mean; null: one seed
+    verdict: str  # holds: more than two standard errors; undecided: not, or one seed
 
 
 class Comparison(TypedDict):
     """`pfels compare --json` and `pfels.compare`."""
 
     schemes: dict[str, AggregateRow]  # one row per scheme
+    pairs: list[Pair]  # every two schemes
 
 
 class SweepRow(AggregateRow):
@@ -88,6 +111,9 @@ class SchemePlan(TypedDict):
     privacy_limited_rounds: int  # rounds in which privacy set β
     noise_multiplier_min: float | None  # minimum of z over the rounds
     noise_multiplier_median: float | None  # median of z over the rounds
+    noise_ratio_round: float | None  # norm of the noise in a round's estimate over ητC₁, median; null: unknown decoder
+    noise_ratio_sum: float | None  # norm of the noise in the sum of all estimates over that of the largest possible sum
+    noise_ratio_coordinate: float | None  # the same for the noise in one coordinate: noise_ratio_sum/√d
     energy: float | None  # expected Σ‖x‖² with every update at its norm bound; null: ideal links
     energy_per_round: float | None  # the same per round
     subcarriers: int  # channel uses
@@ -117,8 +143,9 @@ class BoundTerms(TypedDict):
     optimisation: float  # optimisation error
     compression: float  # compression error
     privacy: float  # privacy error
-    proven: bool  # whether the proof reaches this k
+    proven: bool  # whether the proof covers this k; `exact`: whether it covers this η
     total: float  # the sum of the three
+    vacuous: bool  # whether it is above C₁², which Assumption 1 gives already
 
 
 class BoundAtK(TypedDict):
@@ -129,13 +156,14 @@ class BoundAtK(TypedDict):
 
 
 class Theory(TypedDict):
-    """The convergence bound of Theorem 4 for PFELS."""
+    """Convergence bounds for PFELS: Theorem 4, and one with the exact inner product."""
 
     assumed: AssumedLosses  # what is assumed of the losses
+    gradient_bound_squared: float  # C₁²
     learning_rate: float  # η
     learning_rate_limit: float  # the maximum η that the theorem covers
     learning_rate_covered: bool  # whether η is within it
-    bounds: dict[str, BoundAtK]  # `printed`: as the paper prints it; `corrected`: as its proof has it
+    bounds: dict[str, BoundAtK]  # `printed`, by the paper; `corrected`, as its proof has it; `exact` inner product
 
 
 class Plan(TypedDict):
@@ -148,4 +176,4 @@ class Plan(TypedDict):
     cohort: int  # r
     seed: int  # the seed
     schemes: dict[str, SchemePlan]  # one link budget per scheme
-    theory: Theory  # the convergence bound for PFELS
+    theory: Theory  # convergence bounds for PFELS

@@ -10,17 +10,18 @@ from pathlib import Path
 
 from pfels.config.load import load_config
 from pfels.config.tree import Config
-from pfels.documents.studies import AggregateRow, Comparison
+from pfels.documents.run import Summary
 from pfels.errors import InputError
 from pfels.experiment import loop
 from pfels.experiment.directory import check, point_name
 from pfels.flower.loopback import Loopback
 from pfels.flower.server_app import summary_lines
+from pfels.report import comparison
 from pfels.report.page import write_report
-from pfels.report.terminal import COMPARE_COLUMNS, compare_notes, compare_rows, print_table, say
+from pfels.report.terminal import print_table, say
 from pfels.runtime.signals import interrupt_once
 from pfels.schemes.registry import AIR, scheme_entry, usable_schemes
-from pfels.studies.aggregate import aggregate
+from pfels.studies.compare import compared
 
 NODES = 4
 ROUNDS = 10
@@ -36,7 +37,7 @@ def main(out: Path) -> int:
     for scheme in SCHEMES:
         if check(places[scheme], configs[scheme]):
             shutil.rmtree(places[scheme])  # from an earlier demo
-    rows: dict[str, AggregateRow] = {}
+    runs: dict[str, list[Summary]] = {}
     lines: list[str] = []
     largest = 0.0
     with tempfile.TemporaryDirectory() as home, Loopback.up(Path(home), nodes=NODES) as deployment:
@@ -47,22 +48,23 @@ def main(out: Path) -> int:
             if not (here / "summary.json").exists():
                 say(output)
                 return 1
-            rows[scheme], line, difference = _compared(config, here)
+            summary, line, difference = _beside_simulator(config, here)
+            runs[scheme] = [summary]
             lines.append(f"{scheme}: {line}")
             largest = max(largest, difference)
-    table: Comparison = {"schemes": rows}
+    table = compared(runs)
     title = f"demo on Flower: {ROUNDS} rounds, {NODES} SuperNodes"
-    print_table(COMPARE_COLUMNS, compare_rows(table), title=title, notes=[*compare_notes(table), "", *lines])
+    print_table(comparison.COLUMNS, comparison.rows(table), title=title, notes=[*comparison.notes(table), "", *lines])
     print(f"report: {write_report([out])['report']}")
     return 0 if largest <= TOLERANCE else 1
 
 
-def _compared(config: Config, here: Path) -> tuple[AggregateRow, str, float]:
-    """A finished run as a table row and as a line, and how far its model is from the simulator's (relative)."""
+def _beside_simulator(config: Config, here: Path) -> tuple[Summary, str, float]:
+    """The summary of a finished run, a line about it, and how far its model is from the simulator's (relative)."""
     result, simulated = loop.run(config, here), loop.run(config)
     difference = float((result.parameters - simulated.parameters).norm() / simulated.parameters.norm())
     line = f"{summary_lines(result)[-1]}; {difference:.1e} from the simulator's model"
-    return aggregate([result.summary]), line, difference
+    return result.summary, line, difference
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfels.arrays import Reals
-from pfels.documents.privacy import Distribution
+from pfels.documents.privacy import Distribution, ExplainedFigure
 from pfels.errors import InputError
 from pfels.privacy import checks
 from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, RoundEvent, Sampling
-from pfels.privacy.gaussian import amplified, gaussian_epsilon
+from pfels.privacy.gaussian import amplified, gaussian_epsilon, gaussian_mu
 from pfels.privacy.outsider import Rounds, fixed_size_epsilon, poisson_epsilon
 
 NO_NOISE = "no noise hides the updates"
@@ -59,6 +59,15 @@ def server_loss(*, mu_squared: float, participations: int, delta: float) -> Priv
         else "exact Gaussian composition over the rounds the device took part in; no amplification, as the server "
         "knows who was drawn",
     )
+
+
+def at_another_delta(figure: ExplainedFigure, *, delta: float) -> ExplainedFigure:
+    """The server's figure at another δ: its ε and δ tell μ, and μ tells every other pair."""
+    if not figure["epsilon"]:
+        return {**figure, "delta": delta}
+    mu = gaussian_mu(epsilon=figure["epsilon"], delta=figure["delta"])
+    times = figure.get("participations", 0)
+    return server_loss(mu_squared=(mu * (1 + 1e-12)) ** 2, participations=times, delta=delta).as_dict()
 
 
 @dataclass(frozen=True, eq=False)

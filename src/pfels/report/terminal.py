@@ -13,50 +13,14 @@ from rich.table import Table
 
 from pfels.documents.privacy import ClaimedFigure, RunPrivacy
 from pfels.documents.run import Summary
-from pfels.documents.studies import AggregateRow, Comparison, SchemePlan, Spread
+from pfels.documents.studies import AggregateRow, SchemePlan, Spread
 from pfels.privacy.events import Adversary
-from pfels.report.text import claimed_epsilon, epsilon, listed, seconds
+from pfels.report.text import listed, seconds
 
 if TYPE_CHECKING:
     from pfels.privacy.calibration import Budget
 
-COMPARE_COLUMNS = ("scheme", "accuracy", "channel uses", "energy", "airtime", "claimed ε", "server ε")
 PROVEN = "proven, if receiver noise ≥ σ₀ and gains are exact"
-
-
-def compare_rows(table: Comparison) -> list[Sequence[str]]:
-    """One row per scheme, as in the paper's tables; † marks a scheme that a budget does not set."""
-    return [
-        (
-            marked(name, row),
-            spread(row["accuracy"], ".3f"),
-            f"{row['subcarriers']:,.0f}",
-            scientific(row["energy"]),
-            seconds(row["airtime_s"]),
-            claimed_epsilon(row["privacy"]["claimed"]),
-            epsilon(row["privacy"]["server"]),
-        )
-        for name, row in table["schemes"].items()
-    ]
-
-
-def compare_notes(table: Comparison) -> list[str]:
-    """What the privacy columns mean."""
-    rows = list(table["schemes"].values())
-    server = rows[0]["privacy"]["server"]
-    notes = [
-        f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "
-        f"δ = {server['delta']:g}; neighbours: one device's data emptied; {PROVEN}.",
-    ]
-    notes += claim_note([row["privacy"]["claimed"] for row in rows], delta=server["delta"])
-    for name, row in table["schemes"].items():
-        outsider = row["privacy"]["outsider"]
-        if outsider["epsilon"] is not None:
-            notes.append(
-                f"{name} against an outsider who sees only the models: ε = {outsider['display']} at δ = "
-                f"{outsider['delta']:g}, {outsider['neighbours']} neighbours ({outsider['accountant']})."
-            )
-    return notes
 
 
 def run_rows(summary: Summary) -> list[Sequence[str]]:

@@ -1,18 +1,26 @@
-"""Schemes side by side, over several seeds."""
+"""Schemes side by side, over several seeds, each as the preset has it or at its own best settings."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pfels.config.load import tuning_grid
+from pfels.config.scheme_settings import require_used_by_any, uses
 from pfels.config.tree import Config
-from pfels.documents.studies import AggregateRow, Comparison
+from pfels.documents.run import Summary
+from pfels.documents.studies import AggregateRow, Comparison, Pair, Tuned
 from pfels.errors import InputError
-from pfels.experiment.directory import point_name
+from pfels.privacy.accountant import at_another_delta
 from pfels.privacy.calibration import Budget
 from pfels.schemes.registry import usable_schemes
 from pfels.studies.aggregate import aggregate
-from pfels.studies.budget import set_by_budget, with_budget
-from pfels.studies.sweep import Point, Watch, grid, run_points, unwatched
+from pfels.studies.budget import set_by_budget
+from pfels.studies.sweep import Watch, run_points, unwatched
+from pfels.studies.tune import TUNING_SEEDS, Study, Tuning, tune
+from pfels.studies.verdicts import paired
+
+SMALL_DELTA = 1e-5
 
 
 def compare(
@@ -22,36 +30,92 @@ def compare(
     seeds: Sequence[int] = (0, 1, 2),
     overrides: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
+    tuning: Tuning | None = None,
     jobs: int = 1,
     out: str | Path = "runs/compare",
     watch: Watch = unwatched,
 ) -> Comparison:
-    """Run several schemes, all by default, over several seeds: one row per scheme, as in the paper's tables.
+    """Run several schemes, all by default, over several seeds: one row per scheme, and each pair of them compared.
 
     `base` is a preset, a TOML file or a config. With a `budget`, every scheme whose noise a budget sets is brought to
-    it for the whole training; `on_budget` of a row says whether it was.
+    it for the whole training; `on_budget` of a row says whether it was. With `tuning`, made by `tuning_of`, each scheme
+    has the settings that are best for it out of one common grid, chosen on other seeds.
 
     >>> import pfels, tempfile
     >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
     >>> found["schemes"]["pfels"]["subcarriers"]
     1446
     """
-    names = usable_schemes() if schemes is None else list(schemes)
+    names, changed = usable_schemes() if schemes is None else list(schemes), dict(overrides or {})
     if not names or not seeds:
         raise InputError(f"{'seeds' if names else 'schemes'}: must be at least one")
-    points = grid(base, {"scheme": names, "seed": seeds}, out=Path(out), overrides=overrides)
-    if budget is not None:
-        points = [_on_budget(point, budget, Path(out)) for point in points]
+    require_used_by_any(changed, names)
+    study, chosen = Study(base, Path(out), changed, budget), dict[str, Tuned]()
+    if tuning is not None:
+        tuning.check(names, seeds)
+        trials = Study(base, Path(f"{out}-tuning"), changed, budget)
+        chosen = tune(trials, names, tuning, jobs=jobs, watch=watch)
+    settings = [{"scheme": name, **(chosen[name]["settings"] if chosen else {})} for name in names]
+    points = [study.point(each, seed) for each in settings for seed in seeds]
     with watch(points) as report:
         summaries = run_points(points, jobs=jobs, report=report)
-    rows: dict[str, AggregateRow] = {}
-    for name in names:
-        rows[name] = aggregate(s for s in summaries if s["scheme"] == name)
+    runs = {name: summaries[i * len(seeds) : (i + 1) * len(seeds)] for i, name in enumerate(names)}
+    found = compared(runs)
+    for name, row in found["schemes"].items():
         if budget is not None:
-            rows[name]["on_budget"] = set_by_budget(name)
-    return {"schemes": rows}
+            row["on_budget"] = set_by_budget(name)
+        if chosen:
+            row["tuned"] = chosen[name]
+    return found
 
 
-def _on_budget(point: Point, budget: Budget, out: Path) -> Point:
-    settings = {**point.settings, **budget.settings()}
-    return Point(settings, with_budget(point.config, budget), out / point_name(settings))
+def compared(runs: Mapping[str, Sequence[Summary]]) -> Comparison:
+    """One row per scheme from the summaries of its seeds, which are the same for all, and every two schemes."""
+    rows = {name: _row(some) for name, some in runs.items()}
+    return {"schemes": rows, "pairs": pairs({name: [run["accuracy"] for run in some] for name, some in runs.items()})}
+
+
+def tuning_of(
+    base: str | Path | Config,
+    *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    schemes: Sequence[str] | None = None,
+    seeds: Sequence[int] = TUNING_SEEDS,
+) -> Tuning:
+    """A common grid to choose from: the one that is given, or the `[tune]` of a preset or file, without the keys that
+    are set by hand and without those that none of the schemes uses."""
+    fixed = set(overrides or {})
+    if grid is not None:
+        for key in grid:
+            if key in fixed:
+                raise InputError(f"--grid {key}: is set by hand as well (-s); leave one of them out")
+        return Tuning(dict(grid), seeds)
+    names = usable_schemes() if schemes is None else list(schemes)
+    axes = {key: values for key, values in tuning_grid(base).items() if key not in fixed}
+    axes = {key: values for key, values in axes.items() if any(uses(name, key) for name in names)}
+    return Tuning(axes, seeds)
+
+
+def _row(runs: Sequence[Summary]) -> AggregateRow:
+    row = aggregate(runs)
+    row["server_small_delta"] = at_another_delta(row["privacy"]["server"], delta=SMALL_DELTA)
+    return row
+
+
+def pairs(accuracies: Mapping[str, Sequence[float]]) -> list[Pair]:
+    """Every two schemes, the more accurate first, with their paired difference and whether it is more than chance."""
+    order = sorted(accuracies, key=lambda name: -sum(accuracies[name]))
+    found: list[Pair] = []
+    for better, other in itertools.combinations(order, 2):
+        margin = paired(accuracies[better], accuracies[other])
+        found.append(
+            {
+                "better": better,
+                "other": other,
+                "by": margin.by,
+                "standard_error": margin.error,
+                "verdict": margin.verdict.value,
+            }
+        )
+    return found

@@ -1,0 +1,118 @@
+"""`pfels compare` on a terminal: what each scheme reached and used, the settings chosen, and what is undecided."""
+
+import math
+from collections.abc import Sequence
+
+from pfels.documents.studies import AggregateRow, Comparison, Pair, Spread
+from pfels.report.terminal import PROVEN, claim_note, marked, number
+from pfels.report.text import claimed_epsilon, counted, epsilon, listed
+from pfels.schemes.registry import scheme_entry
+from pfels.studies.verdicts import Verdict
+
+COLUMNS = ("scheme", "accuracy", "channel uses", "energy", "claimed ε", "server ε", "at 1e-5")
+SHORT = {"training.learning_rate": "η", "server.learning_rate": "server step", "compression.ratio": "p"}
+
+
+def rows(table: Comparison) -> list[Sequence[str]]:
+    """One row per scheme, as in the paper's tables; † marks a scheme that a budget does not set."""
+    return [
+        (
+            marked(name, row),
+            accuracy(row["accuracy"], len(row["seeds"])),
+            f"{row['subcarriers']:.2e}".replace("e+0", "e").replace("e+", "e"),
+            "–" if row["energy"] is None else f"{row['energy']['mean']:.1e}".replace("e+0", "e").replace("e+", "e"),
+            claimed_epsilon(row["privacy"]["claimed"]),
+            epsilon(row["privacy"]["server"]),
+            epsilon(row["server_small_delta"]),
+        )
+        for name, row in table["schemes"].items()
+    ]
+
+
+def accuracy(figure: Spread, seeds: int) -> str:
+    """A mean with its standard error, which one seed does not have."""
+    if figure["std"] is None:
+        return f"{figure['mean']:.3f}"
+    return f"{figure['mean']:.3f}±{figure['std'] / math.sqrt(seeds):.3f}"
+
+
+def chosen(table: Comparison) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """The columns and rows of the settings that were chosen; a star marks an end of the grid."""
+    tuned = {name: row["tuned"] for name, row in table["schemes"].items() if "tuned" in row}
+    keys = list(dict.fromkeys(key for each in tuned.values() for key in each["settings"]))
+    return (
+        ("scheme", *(SHORT.get(key, key.rpartition(".")[2].replace("_", " ")) for key in keys), "trials"),
+        [
+            (
+                name,
+                *(_value(each["settings"].get(key), starred=key in each["at_edge"]) for key in keys),
+                str(each["trials"]),
+            )
+            for name, each in tuned.items()
+        ],
+    )
+
+
+def _value(value: object, *, starred: bool) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g}{'*' * starred}" if isinstance(value, float) else f"{value}{'*' * starred}"
+
+
+def chosen_notes(table: Comparison) -> list[str]:
+    """How the settings were chosen."""
+    first = next(iter(table["schemes"].values()))["tuned"]
+    return [
+        "Chosen for each scheme out of one grid, by mean accuracy on seeds "
+        f"{listed([str(seed) for seed in first['seeds']])}, which no row above reports; trials: combinations tried. "
+        "– marks a setting that the scheme does not have, * the smallest or largest value tried: the best may lie "
+        "beyond."
+    ]
+
+
+def pair_notes(found: Sequence[Pair]) -> list[str]:
+    """Which pairs of schemes are undecided."""
+    unclear = [pair for pair in found if pair["verdict"] == Verdict.UNDECIDED]
+    if not found:
+        return []
+    if found[0]["standard_error"] is None:
+        return ["One seed decides nothing: every difference in accuracy is undecided."]
+    if not unclear:
+        return ["Every difference in accuracy is above two standard errors of the paired differences over the seeds."]
+    named = listed([f"{p['better']} − {p['other']} {p['by']:+.3f}±{_error(p)}" for p in unclear])
+    return [
+        f"Undecided, within two standard errors of the paired differences over the seeds: {named}. "
+        f"The other {counted(len(found) - len(unclear), 'difference')} in accuracy are beyond it."
+    ]
+
+
+def _error(pair: Pair) -> str:
+    return number(pair["standard_error"], ".3f")
+
+
+def notes(table: Comparison) -> list[str]:
+    """What the columns mean, and against whom each ε holds."""
+    every = list(table["schemes"].values())
+    server, several = every[0]["privacy"]["server"], len(every[0]["seeds"]) > 1
+    found = ["±: standard error over the seeds."] if several else []
+    found.append(
+        f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "
+        f"δ = {server['delta']:g}, and beside it at δ = 1e-5; neighbours: one device's data emptied; {PROVEN}."
+    )
+    found += [
+        f"{name} takes for granted that {assumes} as well."
+        for name in table["schemes"]
+        if (assumes := scheme_entry(name).assumes)
+    ]
+    found += claim_note([row["privacy"]["claimed"] for row in every], delta=server["delta"])
+    return found + [line for name, row in table["schemes"].items() for line in _outsider(name, row)]
+
+
+def _outsider(name: str, row: AggregateRow) -> list[str]:
+    outsider = row["privacy"]["outsider"]
+    if outsider["epsilon"] is None:
+        return []
+    return [
+        f"{name} against an outsider who sees only the models: ε = {outsider['display']} at δ = "
+        f"{outsider['delta']:g}, {outsider['neighbours']} neighbours ({outsider['accountant']})."
+    ]

@@ -4,54 +4,55 @@ python docs/studies/echo.py epsilon --jobs 2
 python docs/studies/echo.py bands ablation dropout --jobs 2
 python docs/studies/echo.py picture
 
-All on Fashion-MNIST with a budget against the server, ε = 8 where nothing else is said. Learning rate and server step
-are those that docs/studies/tuned.py chose for PFELS-echo, or are chosen anew for every scheme and ε on seeds of their
-own. Finished runs are read, so the same command continues where it stopped.
+All on Fashion-MNIST with a budget against the server, ε = 8 where nothing else is said. PFELS-echo is varied around a
+learning rate of 0.1 and a server step of 1; against ε, every scheme is tuned anew at each ε, as `pfels compare --tune`
+does. Finished runs are read, so the same command continues where it stopped.
 """
 
 import argparse
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from pydantic import Field
 
-sys.path.insert(0, str(Path(__file__).parent))  # so that the processes of a sweep find tuned.py too
-from tuned import Settings, Study, tried
+sys.path.insert(0, str(Path(__file__).parent))  # so that the processes of a sweep find echo_dropout.py too
+import echo_dropout  # noqa: F401 (it registers a scheme)
 
-from pfels.arrays import DeviceIds, Gains
 from pfels.config.load import load_config
+from pfels.config.scheme_settings import used_by
 from pfels.experiment.link import link_of
 from pfels.paper.documents import write
 from pfels.privacy.calibration import Budget
 from pfels.report.terminal import spread
-from pfels.schemes.draws import Draws
-from pfels.schemes.echo_level import echo_level
-from pfels.schemes.echo_settings import EchoSettings
-from pfels.schemes.pfels_echo import PfelsEcho
-from pfels.schemes.plan import RoundPlan
-from pfels.schemes.registry import SchemeEntry, register, scheme_entry
-from pfels.schemes.setting import Setting
 from pfels.studies.aggregate import aggregate
+from pfels.studies.compare import compare
+from pfels.studies.sweep import run_points
+from pfels.studies.tune import Settings, Study, Tuning
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 BANDS = (1, 2, 4, 8, 16, 31)
-TUNING = (1000,)
-RATES, STEPS = (0.05, 0.1), (0.25, 1.0)
-BEST = {"training.learning_rate": 0.1, "server.learning_rate": 1.0, "server.average": 0.95}  # as tuned.py chose
-FLOOR = {"channel.silent_below": 0.002}
-ECHO = {"scheme": "pfels-echo", "compression.ratio": 1.0, "pfels-echo.weights": "optimised", **BEST, **FLOOR}
-OF_SCHEME: dict[str, Settings] = {  # p as tuned.py chose it for each at ε = 8
-    "pfels": {"compression.ratio": 1 / 3},
-    "wfl-pdp": {},
-    "pfels-plus": {"compression.ratio": 1 / 3, **FLOOR},
-    "pfels-echo": {"compression.ratio": 1.0, **FLOOR},
+TUNED = ("fedavg", "pfels", "wfl-pdp", "pfels-plus", "pfels-echo")
+GRID = {
+    "training.learning_rate": [0.05, 0.1, 0.2],
+    "server.learning_rate": [0.25, 1.0],
+    "compression.ratio": [1 / 3, 1.0],
+    "channel.silent_below": [0.002],
+    "server.average": [0.95],
+}
+ECHO = {  # the settings that are varied one at a time
+    "scheme": "pfels-echo",
+    "training.learning_rate": 0.1,
+    "server.learning_rate": 1.0,
+    "server.average": 0.95,
+    "compression.ratio": 1.0,
+    "channel.silent_below": 0.002,
+    "pfels-echo.weights": "optimised",
 }
 ABLATION: dict[str, Settings] = {
     "PFELS-echo": {},
@@ -74,55 +75,6 @@ ABLATION: dict[str, Settings] = {
 SHARES = (0.0, 0.1, 0.2, 0.3)
 
 
-class DropOutSettings(EchoSettings):
-    """The table `[echo-dropout]`: the share of the devices that leave for good, each at some round of the training."""
-
-    weights: Literal["square-root", "optimised"] = "optimised"
-    share: float = Field(default=0.0, ge=0, lt=1)
-
-
-@dataclass(frozen=True)
-class Leaving(Draws):
-    """Draws in which nothing arrives from a device any more once it has left."""
-
-    share: float = 0.0
-
-    def gains(self, t: int, devices: DeviceIds) -> Gains:
-        """As drawn, and almost nothing after a device's last round."""
-        s, draw = self.setting, np.random.Generator(np.random.Philox(key=self.seed + 17))
-        leaves = draw.permutation(s.devices) < round(self.share * s.devices)
-        last = draw.integers(0, s.rounds, s.devices)
-        gone = leaves[devices] & (t > last[devices])
-        return np.where(gone, 1e-12, Draws.gains(self, t, devices))
-
-
-@dataclass(frozen=True)
-class EchoWithDropOut(PfelsEcho):
-    """PFELS-echo with devices that leave for good; the server does not know, and decodes as if all were there."""
-
-    leaving: dict[int, Leaving] = field(default_factory=dict)
-
-    def prepare(self, draws: Draws, t: int) -> RoundPlan:
-        """As PFELS-echo, with the draws of those who are still there."""
-        own = self.setting.own
-        assert isinstance(own, DropOutSettings)
-        if id(draws) not in self.leaving:
-            same = {each.name: getattr(draws, each.name) for each in fields(Draws)}
-            self.leaving[id(draws)] = Leaving(**same, share=own.share)
-        return super().prepare(self.leaving[id(draws)], t)
-
-
-def _with_drop_out(setting: Setting) -> EchoWithDropOut:
-    return EchoWithDropOut(setting, echo_level(setting))
-
-
-_entry = scheme_entry("pfels-echo")  # registered at import, so that the processes of a sweep know it too
-register(
-    "echo-dropout",
-    SchemeEntry(_with_drop_out, _entry.uses, sampling=_entry.sampling, budget=_entry.budget, settings=DropOutSettings),
-)
-
-
 @dataclass(frozen=True)
 class Asked:
     """What the command line asks for."""
@@ -132,15 +84,14 @@ class Asked:
     seeds: tuple[int, ...]
     epsilons: tuple[float, ...]
 
-    def study(self, epsilon: float = 8.0, preset: str = "fashion") -> Study:
-        """Runs on a budget against the server."""
-        return Study(preset, Budget(epsilon, "server"), self.out / "runs", self.jobs)
-
     def rows(self, variants: dict[str, Settings]) -> list[dict[str, Any]]:
         """PFELS-echo with each of these changes, over all seeds."""
-        every = [{**ECHO, **{"run.checkpoint_every": 10**6}, **changes} for changes in variants.values()]
-        rows = []
-        for label, summaries in zip(variants, self.study().run(every, self.seeds), strict=True):
+        study = Study("fashion", self.out / "runs", {"run.checkpoint_every": 10**6}, Budget(8.0, "server"))
+        every = [{**ECHO, **changes} for changes in variants.values()]
+        points = [study.point(used_by(each["scheme"], each), seed) for each in every for seed in self.seeds]
+        found, rows = iter(run_points(points, jobs=self.jobs)), []
+        for label in variants:
+            summaries = [next(found) for _ in self.seeds]
             row = aggregate(summaries)
             last = aggregate([{**s, "accuracy": s["accuracy_last"]} for s in summaries])["accuracy"]
             rows.append({"row": label, "accuracy": row["accuracy"], "accuracy_last": last, **_costs(row)})
@@ -160,22 +111,17 @@ def epsilon(asked: Asked) -> list[dict[str, Any]]:
     """Accuracy against ε: each scheme's learning rate and server step chosen for each ε."""
     rows = []
     for budget in asked.epsilons:
-        for scheme, own in OF_SCHEME.items():
-            study = asked.study(budget)
-            common = {"scheme": scheme, **own, "server.average": 0.95, "run.checkpoint_every": 10**6}
-            grid = [
-                {**common, "training.learning_rate": rate, "server.learning_rate": step}
-                for rate in RATES
-                for step in STEPS
-            ]
-            chosen = tried(study, grid, TUNING, [0.95])[0].settings
-            row = aggregate(study.run([chosen], asked.seeds)[0])
-            rate, step = chosen["training.learning_rate"], chosen["server.learning_rate"]
+        found = compare(
+            "fashion", schemes=TUNED, seeds=asked.seeds, budget=Budget(budget, "server"), tuning=Tuning(GRID, (1000,)),
+            jobs=asked.jobs, out=asked.out / f"epsilon-{budget:g}",
+        )  # fmt: skip
+        for scheme, row in found["schemes"].items():
             rows.append(
-                {"scheme": scheme, "epsilon": budget, "learning_rate": rate, "server_step": step}
-                | {"accuracy": row["accuracy"], **_costs(row)}
+                {"scheme": scheme, "epsilon": budget, "accuracy": row["accuracy"], **_costs(row), **row["tuned"]}
             )
-            print(f"{scheme:12} ε {budget:4g}  {spread(row['accuracy'], '.4f')}  η {rate}  step {step}", flush=True)
+            print(
+                f"{scheme:12} ε {budget:4g}  {spread(row['accuracy'], '.4f')}  {row['tuned']['settings']}", flush=True
+            )
     _draw_against(rows, "epsilon", "ε for the whole training against the server, δ = 1/N", asked.out / "echo-epsilon")
     return rows
 
@@ -206,6 +152,7 @@ STYLES = {
     "pfels-plus": ("#7d3c98", "-", "P"),
     "pfels": ("#c0392b", (0, (6, 1)), "s"),
     "wfl-pdp": ("#1f6fb4", "--", "^"),
+    "fedavg": ("#555555", ":", "o"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The paper's tables and figures: numbers from the link alone, training at a small scale, and the claims checked."""
+"""The paper's tables and figures: numbers from the link alone, and training at a small scale."""
 
 import csv
 import json
@@ -15,11 +15,11 @@ import pytest
 
 from pfels.config.load import load_config, presets
 from pfels.data import datasets
-from pfels.documents.paper import Reproduction, TrainedPoint
+from pfels.documents.paper import Reproduction
 from pfels.errors import InputError
 from pfels.experiment import link as experiment_link
-from pfels.paper import claims, targets
 from pfels.paper import link as paper_link
+from pfels.paper import targets
 from pfels.paper import trained as paper_trained
 from pfels.paper.benchmarks import CIFAR10, FEMNIST, SCHEMES, Benchmark
 from pfels.paper.reproduce import reproduce
@@ -54,11 +54,6 @@ def on_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "TARGETS", small)
 
 
-def point(scheme: str, accuracy: float, **more: Any) -> Any:
-    """As much of a trained point as the claims look at."""
-    return {"scheme": scheme, "accuracy": {"mean": accuracy, "std": 0.02}, **more}
-
-
 # the link alone
 
 
@@ -80,7 +75,12 @@ def test_the_tables_are_reproduced_at_full_scale(
         assert rows[name]["energy"]["mean"] == pytest.approx(energy, rel=0.06)
         assert rows[name]["paper"]["energy"] == energy
         assert rows[name]["accuracy"] is None
-    assert all(each["holds"] for each in document["claims"])
+    verdicts = {each["claim"].split(" (")[0]: each["verdict"] for each in document["claims"]}
+    # One of the energies is as close to 6 % off as five seeds can tell.
+    assert verdicts.pop("every energy is within 6% of the printed one") == "undecided"
+    assert set(verdicts.values()) == {"holds"}
+    assert len(verdicts) == 3
+    assert {each["where"] for each in document["claims"]} == {document["title"].split(":")[0]}
 
 
 @NEEDS_PRESETS
@@ -207,9 +207,38 @@ def test_a_trained_target_comes_with_its_claims(trained: Path, target: str):
     assert all(0 <= row["accuracy"]["mean"] <= 1 for row in rows)
     assert all(row["learning_rate"] in rates for row in rows)
     assert document["claims"]
-    assert all({"claim", "holds", "by", "unit", "where"} <= set(each) for each in document["claims"])
+    assert {each["where"] for each in document["claims"]} == {"demo, for CIFAR-10"}
+    assert all(each["verdict"] in ("holds", "does not hold", "undecided") for each in document["claims"])
+    assert (document["title"].startswith("demo, for CIFAR-10: ")) is ("schemes" in document)
     assert "demo stands in for CIFAR-10" in document["notes"][0]
     assert ("seeds 1000 and 1001" in document["notes"][0]) is (len(rates) > 1)
+
+
+@pytest.mark.usefixtures("demo_only")
+@pytest.mark.parametrize("target", ["fig-training", "fig-energy"])
+def test_training_loss_is_judged_beside_accuracy(trained: Path, target: str):
+    document = train(target, trained)
+    judged = " ".join(each["claim"] for each in document["claims"])
+    for needs in {"fig-training": ("fewest rounds", "fewest channel uses"), "fig-energy": ("least energy",)}[target]:
+        for measure in ("accuracy", "training loss"):
+            assert judged.count(f"PFELS needs the {needs} to reach WFL-PDP's final {measure}") == 1
+    assert judged.count("PFELS ends with the lowest training loss") == 1
+
+
+@pytest.mark.usefixtures("demo_only")
+def test_curves_keep_the_values_of_every_seed(trained: Path):
+    document, epsilon = train("fig-energy", trained), train("table-cifar10", trained)["schemes"]["wfl-pdp"]["epsilon"]
+    last = [p for p in document["points"] if "train_losses" in p][-1]
+    assert last["scheme"] == "wfl-pdp"
+    for i, seed in enumerate((0, 1)):
+        setting = f"compression.ratio=0.3,privacy.epsilon={epsilon:g},training.learning_rate={last['learning_rate']:g}"
+        (folder,) = trained.glob(f"runs/*/scheme=wfl-pdp,{setting},seed={seed}")
+        lines = (folder / "rounds.jsonl").read_text("utf-8").splitlines()
+        records = [json.loads(line) for line in lines]
+        assert last["accuracy"]["values"][i] == records[-1]["test_accuracy"]
+        assert last["energy"]["values"][i] == pytest.approx(math.fsum(record["energy"] for record in records))
+        # TINY evaluates every second round.
+        assert last["train_losses"][i] == pytest.approx(np.mean([record["train_loss"] for record in records[-2:]]))
 
 
 @pytest.mark.usefixtures("demo_only")
@@ -290,35 +319,6 @@ def test_presets_whose_data_are_not_installed_are_skipped_and_named(monkeypatch:
     assert "fashion are not installed" in stand_in.note
 
 
-# claims
-
-
-def test_the_best_p_must_be_an_inner_one():
-    bench = claims.Bench("here", 5)
-    inner = [point("pfels", a, ratio=p) for p, a in ((0.1, 0.5), (0.5, 0.7), (1.0, 0.6))]
-    outer = [point("pfels", a, ratio=p) for p, a in ((0.1, 0.8), (0.5, 0.7), (1.0, 0.6))]
-    (one,), (other,) = claims.of_compression(bench, inner), claims.of_compression(bench, outer)
-    assert one["holds"]
-    assert one["by"] == pytest.approx(0.1)
-    assert one["standard_error"] == pytest.approx(0.02 * math.sqrt(2 / 5))
-    assert not other["holds"]
-    assert other["by"] == pytest.approx(-0.1)
-
-
-def test_the_claims_about_epsilon_are_judged_at_their_worst():
-    def points(pfels: tuple[float, float], wfl_pdp: tuple[float, float]) -> list[TrainedPoint]:
-        return [
-            point(scheme, a, printed_epsilon=e)
-            for scheme, accuracies in (("pfels", pfels), ("wfl-pdp", wfl_pdp), ("wfl-p", (0.7, 0.7)))
-            for e, a in zip((0.25, 2.5), accuracies, strict=True)
-        ]
-
-    bench = claims.Bench("here", 5)
-    assert all(each["holds"] for each in claims.of_privacy(bench, points((0.6, 0.8), (0.5, 0.7)), CIFAR10))
-    failed = [each for each in claims.of_privacy(bench, points((0.4, 0.69), (0.5, 0.6)), CIFAR10) if not each["holds"]]
-    assert [round(each["by"], 3) for each in failed] == [-0.1, -0.09, -0.01]
-
-
 # the command
 
 
@@ -335,8 +335,10 @@ def test_reproduce_prints_json_and_a_table(pfels: Callable[..., CompletedProcess
     words = pfels(*arguments, "--seeds", "0").stdout
     assert re.search(r"^ +printed +0\.8197 +0\.8143 +0\.7855 *$", words, re.MULTILINE), words
     claim = next(each for each in document["claims"] if each["claim"] == "PFELS uses the least energy")
-    verdict = "holds" if claim["holds"] else "does NOT hold"
-    assert f"PFELS uses the least energy: {verdict}, margin {claim['by']:+.3g}" in " ".join(words.split())
+    said = f"demo, for FEMNIST: PFELS uses the least energy: undecided, margin {claim['by']:+.3g} ({claim['unit']}), "
+    assert f"{said}one seed" in " ".join(words.split())
+    assert words.startswith("table-femnist, laptop: demo, for FEMNIST: accuracy, channel uses and energy\n")
+    assert "printed: the paper's value for FEMNIST." in words
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,25 @@ import typer
 
 from pfels.cli.options import Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
 from pfels.cli.progress import watch
-from pfels.documents.paper import Claim, FigurePoint, Reproduction, SchemeRow
+from pfels.documents.paper import Claim, MatchedPoint, PaperPoint, Reproduction, SchemeRow
 from pfels.documents.privacy import ClaimedFigure, ExplainedFigure
 from pfels.errors import InputError
-from pfels.paper.targets import TARGETS, check
-from pfels.report.terminal import PROVEN, claim_note, number, print_json, print_table, say, scientific, spread
+from pfels.paper.benchmarks import data_name
+from pfels.paper.targets import TARGETS, check, find
+from pfels.report.terminal import (
+    PROVEN,
+    claim_note,
+    number,
+    print_json,
+    print_notes,
+    print_table,
+    say,
+    scientific,
+    spread,
+)
 from pfels.report.text import claimed_epsilon, epsilon, seconds
+
+LIMITED = "limited: share of the rounds in which privacy, not power, sets β."
 
 
 def command(
@@ -38,11 +51,13 @@ def command(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Reproduce a table or figure of the paper, compare it with the printed values, and check the paper's claims.
+    """Reproduce a table or figure of the paper, compare it with the printed values, and judge the paper's claims.
 
     `link` needs no training: energy, channel uses, airtime, β and privacy at the paper's N, r, d and T, in seconds.
     `laptop` trains data that are available, with ε scaled to the smaller model and every point at its own best
     learning rate; `paper` trains the paper's settings. Both continue where they were stopped, and share their runs.
+
+    A claim is judged by differences seed by seed: within two standard errors, or with one seed, it is undecided.
 
     Examples:
 
@@ -83,16 +98,20 @@ def _rates(text: str | None) -> list[float] | None:
 
 
 def _show(document: Reproduction) -> None:
-    title = f"{document['target']}, {document['scale']}: {document['title']}"
+    """Print a table, or one for each benchmark of a figure, with notes and verdicts below."""
+    title, names = f"{document['target']}, {document['scale']}: ", []
     if "schemes" in document:
         columns = [list(_column(row)) for row in document["schemes"].values()]
         rows = [(cells[0][0], *[text for _, text in cells]) for cells in zip(*columns, strict=True)]
-        names: Sequence[str] = ("", *document["schemes"])
-    else:
-        lines = [dict(_line(point)) for point in _shown(document["points"])]
+        print_table(("", *document["schemes"]), rows, title=title + document["title"])
+    for data, points in _by_data(document.get("points", [])).items():
+        lines = [dict(_line(point)) for point in points]
+        names = list(lines[0])
         # A scheme without ε has the same row at every ε.
-        rows, names = list(dict.fromkeys(tuple(line.values()) for line in lines)), list(lines[0])
+        rows = list(dict.fromkeys(tuple(line.values()) for line in lines))
+        print_table(names, rows, title=f"{title}{data}: {document['title']}")
     notes = [
+        *_printed_note(document),
         *_column_notes(names),
         *_edge_note(document),
         *_privacy_notes(document),
@@ -103,7 +122,7 @@ def _show(document: Reproduction) -> None:
         "",
         f"made by: {document['command']}",
     ]
-    print_table(names, rows, title=title, notes=notes)
+    print_notes(notes)
 
 
 def _column(row: SchemeRow) -> Iterator[tuple[str, str]]:
@@ -129,16 +148,23 @@ def _column(row: SchemeRow) -> Iterator[tuple[str, str]]:
         yield "privacy-limited rounds", f"{row['privacy_limited_share']['mean']:.0%}"
 
 
-def _shown(points: Sequence[FigurePoint]) -> list[FigurePoint]:
-    """The points of a figure; of a curve, the last."""
-    if "round" not in points[0]:
-        return list(points)
-    return list({(point["benchmark"], point["scheme"]): point for point in points}.values())
+def _by_data(points: Sequence[PaperPoint]) -> dict[str, list[PaperPoint]]:
+    """The points of a figure by the data they are about; of each curve, the last."""
+    last = {(point["benchmark"], point["scheme"]): point["round"] for point in points if "round" in point}
+    found: dict[str, list[PaperPoint]] = {}
+    for point in points:
+        if "round" in point and point["round"] < last[point["benchmark"], point["scheme"]]:
+            continue
+        data = data_name(point["benchmark"], point["preset"]) if "preset" in point else point["benchmark"]
+        found.setdefault(data, []).append(point)
+    return found
 
 
-def _line(point: FigurePoint) -> Iterator[tuple[str, str]]:
+def _line(point: PaperPoint) -> Iterator[tuple[str, str]]:
     """The cells of a point with their labels."""
-    yield "data", point["benchmark"]
+    if "noise_power_ratio" in point:
+        yield from _matched_line(point)
+        return
     yield "scheme", point["scheme"]
     if "round" in point:
         yield "rounds", f"{point['round']:,}"
@@ -164,6 +190,19 @@ def _line(point: FigurePoint) -> Iterator[tuple[str, str]]:
         yield "server ε", epsilon(point["privacy"]["server"])
 
 
+def _matched_line(point: MatchedPoint) -> Iterator[tuple[str, str]]:
+    yield "p", f"{point['ratio']:g}"
+    yield "ε", f"{point['epsilon']:g}"
+    yield "noise power ratio", spread(point["noise_power_ratio"], ".3f")
+    yield "limited, PFELS", f"{point['pfels_privacy_limited_share']:.0%}"
+    yield "limited, WFL-PDP", f"{point['wfl_pdp_privacy_limited_share']:.0%}"
+
+
+def _printed_note(document: Reproduction) -> list[str]:
+    """What the rows `printed` of a table are about: the paper's data, whatever was trained."""
+    return [f"printed: the paper's value for {find(document['target']).benchmarks[0].title}."] * ("schemes" in document)
+
+
 def _column_notes(names: Sequence[str]) -> list[str]:
     """What the short names of columns mean."""
     meanings = {
@@ -172,7 +211,8 @@ def _column_notes(names: Sequence[str]) -> list[str]:
         "uses/d": "uses/d: channel uses in units of d.",
         "printed": "printed: the energy that the paper prints.",
         "min z": "min z: minimum noise multiplier over rounds and seeds.",
-        "limited": "limited: share of the rounds in which privacy, not power, sets β.",
+        "limited": LIMITED,
+        "limited, PFELS": LIMITED,
         "bound": "bound: the corrected convergence bound.",
     }
     meant = [meaning for name, meaning in meanings.items() if name in names]
@@ -203,7 +243,12 @@ def _privacy_notes(document: Reproduction) -> list[str]:
 
 
 def _verdict(claim: Claim) -> str:
-    """A claim of the paper, and whether it holds here."""
-    verdict = "holds" if claim["holds"] else "does NOT hold"
-    error = "" if claim["standard_error"] is None else f" ± {claim['standard_error']:.2g}"
-    return f"{claim['where']}: {claim['claim']}: {verdict}, margin {claim['by']:+.3g}{error} ({claim['unit']})"
+    """A claim, the verdict on it, and its margin with the standard error."""
+    verdict = claim["verdict"].replace("not", "NOT")
+    if claim["by"] is None:
+        margin = "no margin, because a run diverged"
+    else:
+        error, alone = claim["standard_error"], ", one seed"
+        margin = f"margin {claim['by']:+.3g}"
+        margin += f" ({claim['unit']}){alone}" if error is None else f" ± {error:.2g} ({claim['unit']})"
+    return f"{claim['where']}: {claim['claim']}: {verdict}, {margin}"

@@ -11,6 +11,12 @@ from pfels.documents.privacy import ClaimedFigure, ExplainedFigure, RunPrivacy
 from pfels.documents.studies import Spread
 
 
+class SeedSpread(Spread):
+    """A figure over several seeds, with the value of each: claims are judged by differences seed by seed."""
+
+    values: list[float]  # one per seed, in the order of `seeds`; only in the JSON
+
+
 class Printed(TypedDict):
     """One row of a table as the paper prints it."""
 
@@ -49,8 +55,8 @@ class SchemeFigures(TypedDict):
 
     ratio: float  # p = k/d
     epsilon: float  # ε claimed per round
-    accuracy: Spread | None  # test accuracy; null: not trained
-    energy: Spread  # Σ‖x‖² in units of σ₀²; not trained: expected, with every update at its norm bound
+    accuracy: SeedSpread | None  # test accuracy; null: not trained
+    energy: SeedSpread  # Σ‖x‖² in units of σ₀²; not trained: expected, with every update at its norm bound
     subcarriers: float  # channel uses in units of d
     subcarriers_total: float  # channel uses
     airtime_s: float  # seconds on the air
@@ -60,7 +66,7 @@ class SchemeFigures(TypedDict):
     noise_multiplier_min: NotRequired[float]  # not trained: minimum of z over the rounds and seeds
     learning_rate: NotRequired[float]  # trained: the η chosen
     learning_rate_at_edge: NotRequired[bool]  # trained: whether η is the minimum or maximum of those tried
-    loss: NotRequired[Spread | None]  # trained: test loss; null: not finite for some seed
+    loss: NotRequired[SeedSpread | None]  # trained: test loss; null: not finite for some seed
 
 
 class SchemeRow(SchemeFigures, BesidePrinted):
@@ -97,11 +103,12 @@ class LinkPoint(TypedDict):
     noise_multiplier_min: float  # minimum of z over the rounds and seeds
     noise_multiplier_median: float  # median of z over the rounds
     privacy_limited_share: float  # share of the rounds in which privacy set β
-    energy: Spread  # expected Σ‖x‖² with every update at its norm bound, in units of σ₀²
+    privacy_limited_shares: list[float]  # the same for each seed; only in the JSON
+    energy: SeedSpread  # expected Σ‖x‖² with every update at its norm bound, in units of σ₀²
     subcarriers: float  # channel uses in units of d
     airtime_s: float  # seconds on the air
     privacy: PointPrivacy  # privacy figures
-    bounds: NotRequired[dict[str, BoundMeans]]  # fig-compression: `printed` and `corrected` convergence bound
+    bounds: NotRequired[dict[str, BoundMeans]]  # fig-compression: convergence bounds, by name
 
 
 @final
@@ -112,7 +119,7 @@ class LinkCurvePoint(TypedDict):
     scheme: str  # the scheme
     round: int  # rounds so far
     subcarriers: float  # channel uses so far, in units of d
-    energy: Spread  # expected Σ‖x‖² so far with every update at its norm bound, in units of σ₀²
+    energy: SeedSpread  # expected Σ‖x‖² so far with every update at its norm bound, in units of σ₀²
     train_loss: None  # not trained
     accuracy: None  # not trained
     paper: NotRequired[Printed]  # last round: the printed values
@@ -132,9 +139,9 @@ class TrainedPoint(TypedDict):
     printed_epsilon: NotRequired[float]  # fig-privacy: the ε of the paper that it is the equivalent of
     learning_rate: float  # the η chosen
     learning_rate_at_edge: bool  # whether η is the minimum or maximum of those tried
-    accuracy: Spread  # test accuracy
-    loss: Spread | None  # test loss; null: not finite for some seed
-    energy: Spread  # Σ‖x‖² in units of σ₀²
+    accuracy: SeedSpread  # test accuracy
+    loss: SeedSpread | None  # test loss; null: not finite for some seed
+    energy: SeedSpread  # Σ‖x‖² in units of σ₀²
     subcarriers: float  # channel uses in units of d
     privacy: RunPrivacy  # privacy of the whole training
 
@@ -149,23 +156,37 @@ class TrainedCurvePoint(TypedDict):
     learning_rate: float  # the η chosen
     round: int  # rounds so far
     subcarriers: float  # channel uses so far, in units of d
-    energy: Spread  # Σ‖x‖² so far, in units of σ₀²
-    train_loss: float | None  # mean training loss since the evaluation before; null: not finite
-    accuracy: Spread  # test accuracy
+    energy: SeedSpread  # Σ‖x‖² so far, in units of σ₀²
+    train_loss: float | None  # mean training loss since the evaluation before; null: not finite for some seed
+    train_losses: list[float | None]  # the same for each seed; only in the JSON
+    accuracy: SeedSpread  # test accuracy
+
+
+@final
+class MatchedPoint(TypedDict):
+    """One ε of matched-progress: PFELS at p and η/p against WFL-PDP at η, which have the same mean progress."""
+
+    benchmark: str  # CIFAR-10 or FEMNIST
+    ratio: float  # p = k/d of PFELS
+    epsilon: float  # ε claimed per round, by both
+    noise_power_ratio: SeedSpread  # noise power in PFELS's estimates over that in WFL-PDP's, each summed over rounds
+    pfels_privacy_limited_share: float  # share of the rounds in which privacy set PFELS's β
+    wfl_pdp_privacy_limited_share: float  # share of the rounds in which privacy set WFL-PDP's β
 
 
 CurvePoint = LinkCurvePoint | TrainedCurvePoint
 FigurePoint = LinkPoint | TrainedPoint | LinkCurvePoint | TrainedCurvePoint
+PaperPoint = LinkPoint | TrainedPoint | LinkCurvePoint | TrainedCurvePoint | MatchedPoint
 
 
 class Claim(TypedDict):
-    """A claim of the paper, checked."""
+    """A claim about a table or figure, judged by differences seed by seed."""
 
-    where: str  # the data it was checked on
-    claim: str  # what the paper says
-    holds: bool  # whether it holds here
-    by: float  # the margin; below 0: by how much it is missed
-    standard_error: float | None  # of the margin; null: unknown, or one seed
+    where: str  # the data it was judged on: CIFAR-10, or for a stand-in `demo, for CIFAR-10`
+    claim: str  # what is claimed
+    verdict: str  # holds, does not hold, or undecided: the margin is within two standard errors, or one seed
+    by: float | None  # the margin, mean over the seeds; below 0: by how much it is missed; null: a run diverged
+    standard_error: float | None  # of the margin; 0: no seed has a part in it; null: one seed, or a run diverged
     unit: str  # the unit of the margin
 
 
@@ -173,9 +194,9 @@ class Results(TypedDict):
     """The results of a table or figure."""
 
     schemes: NotRequired[dict[str, SchemeRow]]  # of a table: one row per scheme
-    points: NotRequired[list[FigurePoint]]  # of a figure
+    points: NotRequired[list[PaperPoint]]  # of a figure, or of matched-progress
     preferred_ratio: NotRequired[dict[str, float]]  # fig-compression, not trained: p that minimises the bound
-    claims: list[Claim]  # the paper's claims, checked
+    claims: list[Claim]  # the claims, judged
 
 
 class Reproduction(Results):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from pfels.documents.paper import Printed
 
-SCHEMES = ("pfels", "wfl-p", "wfl-pdp")
+NAMES = {"pfels": "PFELS", "wfl-p": "WFL-P", "wfl-pdp": "WFL-PDP"}  # as the paper writes them
+SCHEMES = tuple(NAMES)
 RATIOS = tuple(round(0.1 * i, 1) for i in range(1, 11))  # the p of fig-compression
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -69,3 +70,14 @@ FEMNIST = Benchmark(
         "wfl-pdp": Printed(accuracy=0.7855, subcarriers=1000, energy=2.22e11),
     },
 )
+
+BENCHMARKS = {each.title: each for each in (CIFAR10, FEMNIST)}
+
+
+def data_name(benchmark: str, preset: str) -> str:
+    """The data of a result: the benchmark's own, or those of the preset that stand in for it.
+
+    >>> data_name("CIFAR-10", "demo"), data_name("CIFAR-10", "cifar10")
+    ('demo, for CIFAR-10', 'CIFAR-10')
+    """
+    return benchmark if preset == BENCHMARKS[benchmark].preset else f"{preset}, for {benchmark}"

@@ -9,14 +9,16 @@ from typing import Any
 from pfels.runtime.files import to_json, write_atomically
 
 SENTENCES = ("why", "display", "reason", "distribution")  # left to the JSON
+PER_SEED = ("values", "train_losses", "privacy_limited_shares")  # also
+NOT_DRAWN = ("table", "matched")
 
 
 def write(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]:
-    """Write the document under this stem and return the names of the files; all but tables are drawn as well."""
+    """Write the document under this stem and return the names of the files; figures are drawn as well."""
     suffixes = [".json", ".csv"]
     rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
     write_atomically(stem.with_suffix(".csv"), _csv(rows))
-    if kind != "table":
+    if kind not in NOT_DRAWN:
         from pfels.paper.pictures import draw
 
         suffixes += [".png", ".pdf"]
@@ -41,7 +43,7 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """Nested values as `a.b` columns."""
     cells: list[tuple[str, Any]] = []
     for key, value in row.items():
-        if key in SENTENCES:
+        if key in SENTENCES or key in PER_SEED:
             continue
         cells += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
     return cells

@@ -15,6 +15,7 @@ from pfels.experiment.forecast import forecast
 from pfels.experiment.link import Link, link_of
 from pfels.paper.benchmarks import RATIOS, SCHEMES, Benchmark
 from pfels.paper.scheme_traces import SchemeTrace, SeedTrace, configs
+from pfels.paper.seeds import over_seeds
 from pfels.schemes.registry import load_scheme
 from pfels.schemes.setting import Setting
 from pfels.studies.aggregate import mean_and_std
@@ -43,7 +44,7 @@ def _over_seeds(rows: Sequence[SchemePlan], setting: Setting) -> SchemeFigures:
         "ratio": setting.ratio,
         "epsilon": setting.epsilon,
         "accuracy": None,
-        "energy": mean_and_std(_known([row["energy"] for row in rows])),
+        "energy": over_seeds(_known([row["energy"] for row in rows])),
         "subcarriers": round(rows[0]["subcarriers"] / setting.dimension, 3),
         "subcarriers_total": rows[0]["subcarriers"],
         "airtime_s": rows[0]["airtime_s"],
@@ -69,6 +70,7 @@ def _point(benchmark: Benchmark, epsilon: float, traces: Sequence[SchemeTrace]) 
     """One point of a figure, over the seeds."""
     first, rounds = traces[0], len(traces[0].betas)
     channel, width = first.seed.config.channel, first.first.subcarriers
+    limited = [trace.privacy_limited_share for trace in traces]
     return {
         "benchmark": benchmark.title,
         "scheme": first.scheme,
@@ -77,8 +79,9 @@ def _point(benchmark: Benchmark, epsilon: float, traces: Sequence[SchemeTrace]) 
         "beta": statistics.fmean(float(np.median(trace.betas)) for trace in traces),
         "noise_multiplier_min": min(float(trace.noise_multipliers.min()) for trace in traces),
         "noise_multiplier_median": statistics.fmean(float(np.median(trace.noise_multipliers)) for trace in traces),
-        "privacy_limited_share": statistics.fmean(float(np.mean(trace.betas >= trace.limit)) for trace in traces),
-        "energy": mean_and_std([math.fsum(trace.energies) for trace in traces]),
+        "privacy_limited_share": statistics.fmean(limited),
+        "privacy_limited_shares": limited,
+        "energy": over_seeds([math.fsum(trace.energies) for trace in traces]),
         "subcarriers": round(rounds * width / first.setting.dimension, 3),
         "airtime_s": rounds * slots(width, subcarriers=channel.subcarriers) * channel.slot_ms / 1000,
         "privacy": max((trace.privacy for trace in traces), key=_server_epsilon),
@@ -142,7 +145,7 @@ def curves(benchmark: Benchmark, seeds: Sequence[SeedTrace]) -> Iterator[LinkCur
                 "scheme": scheme,
                 "round": t,
                 "subcarriers": round(t * width / dimension, 3),
-                "energy": mean_and_std(spent[:, t - 1].tolist()),
+                "energy": over_seeds(spent[:, t - 1].tolist()),
                 "train_loss": None,
                 "accuracy": None,
             }

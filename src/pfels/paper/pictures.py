@@ -12,12 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pfels.documents.paper import FigurePoint, LinkCurvePoint, LinkPoint, TrainedCurvePoint, TrainedPoint
-from pfels.paper.benchmarks import CIFAR10, FEMNIST, Benchmark
+from pfels.paper.benchmarks import BENCHMARKS, NAMES, Benchmark, data_name
 from pfels.paper.curves import CURVE_AXES, LABELS, used
 from pfels.runtime.files import write_atomically
-
-BENCHMARKS = {each.title: each for each in (CIFAR10, FEMNIST)}
-NAMES = {"pfels": "PFELS", "wfl-p": "WFL-P", "wfl-pdp": "WFL-PDP"}
 
 LOOKS: dict[str, dict[str, Any]] = {
     "pfels": {"marker": "o", "linestyle": "-", "color": "#0072b2"},
@@ -88,7 +85,7 @@ def _draw_benchmark(
 
 def _name(points: Sequence[FigurePoint]) -> str:
     first = points[0]
-    return f"{first['preset']}, for {first['benchmark']}" if "preset" in first else first["benchmark"]
+    return data_name(first["benchmark"], first["preset"]) if "preset" in first else first["benchmark"]
 
 
 def _bars(axes: Axes, x: Sequence[float], points: Sequence[TrainedPoint], scheme: str) -> None:
@@ -179,9 +176,10 @@ def _course(panels: Sequence[Axes], points: Sequence[TrainedCurvePoint], axis: s
         known = [(used(p, axis), loss) for p in mine if (loss := p["train_loss"]) is not None]
         _line(panels[0], known, scheme)
         _line(panels[1], [(used(p, axis), p["accuracy"]["mean"]) for p in mine], scheme)
-    for axes, label in zip(panels, ("training loss", "test accuracy"), strict=True):
-        axes.set(xlabel=LABELS[axis], ylabel=label, title=_name(points))
-        axes.legend()
+    above, below = panels
+    above.set(xlim=(0, None), ylabel="training loss", title=_name(points))
+    below.set(xlim=(0, None), ylabel="test accuracy", xlabel=LABELS[axis])
+    above.legend()
 
 
 def _line(axes: Axes, points: Sequence[tuple[float, float]], scheme: str) -> None:

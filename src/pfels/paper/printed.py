@@ -3,22 +3,24 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pfels.documents.paper import BesidePrinted, LinkCurvePoint, SchemeFigures
-from pfels.documents.studies import Spread
+from pfels.documents.paper import BesidePrinted, LinkCurvePoint, SchemeFigures, SeedSpread
 from pfels.paper.benchmarks import Benchmark
 
 
 class Measured(NamedTuple):
-    """What a table of the paper prints of a scheme, as found here; without training there is no accuracy."""
+    """What a table of the paper prints of a scheme, as found here, and the test loss; without training neither loss nor
+    accuracy."""
 
-    accuracy: Spread | None
+    accuracy: SeedSpread | None
     subcarriers: float
-    energy: Spread
+    energy: SeedSpread
+    loss: SeedSpread | None = None
 
     @classmethod
     def of(cls, row: SchemeFigures | LinkCurvePoint) -> "Measured":
         """What a row of a table, or the end of a curve, has to be compared."""
-        return cls(row["accuracy"], row["subcarriers"], row["energy"])
+        found = cls(row["accuracy"], row["subcarriers"], row["energy"])
+        return found._replace(loss=row["loss"]) if "loss" in row else found
 
 
 def beside_printed(benchmark: Benchmark, found: Mapping[str, Measured], *, same_size: bool) -> dict[str, BesidePrinted]:
@@ -29,7 +31,7 @@ def beside_printed(benchmark: Benchmark, found: Mapping[str, Measured], *, same_
     """
     wfl_p, printed_wfl_p = found["wfl-p"], benchmark.printed["wfl-p"]
     rows: dict[str, BesidePrinted] = {}
-    for name, (accuracy, subcarriers, energy) in found.items():
+    for name, (accuracy, subcarriers, energy, _) in found.items():
         printed = benchmark.printed[name]
         rows[name] = {
             "paper": {**printed},

@@ -1,4 +1,4 @@
-"""One table or figure of the paper, end to end: its results, the printed values beside them, its claims checked."""
+"""One table or figure of the paper, end to end: its results, the printed values beside them, its claims judged."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +8,9 @@ from pfels.config.load import load_config
 from pfels.documents.paper import (
     BesidePrinted,
     Claim,
-    FigurePoint,
     LinkCurvePoint,
+    PaperPoint,
+    Printed,
     Reproduction,
     Results,
     SchemeFigures,
@@ -17,7 +18,9 @@ from pfels.documents.paper import (
 )
 from pfels.paper import claims, documents, link
 from pfels.paper.benchmarks import RATIOS, SEEDS, Benchmark
+from pfels.paper.curve_claims import of_curves
 from pfels.paper.curves import CURVE_AXES
+from pfels.paper.matched import matched
 from pfels.paper.printed import Measured, beside_printed
 from pfels.paper.scheme_traces import draw_traces
 from pfels.paper.stand_ins import TUNING_SEEDS, StandIn, choose_stand_in
@@ -26,6 +29,12 @@ from pfels.runtime.files import writable_folder
 
 if TYPE_CHECKING:
     from pfels.studies.sweep import Watch
+
+LINK_NOTE = "no training; energy is expected, with every update at its norm bound"
+MATCHED_NOTE = (
+    "no training; PFELS at p and η/p against WFL-PDP at η: PFELS does not divide its estimate by p, so both have the "
+    "same mean progress per round"
+)
 
 
 def reproduce(
@@ -60,14 +69,14 @@ def reproduce(
     ]  # fmt: skip
     folder = writable_folder(Path(out))
     if scale == "link":
-        notes = ["no training; energy is expected, with every update at its norm bound"]
+        notes = [MATCHED_NOTE if wanted.kind == "matched" else LINK_NOTE]
         results = _link(wanted, seeds, changed)
     else:
         notes = [_note(each) for each in stand_ins]
         results = _trained(wanted, stand_ins, seeds=seeds, jobs=jobs, out=folder / "runs", watch=watch)
     document: Reproduction = {
         "target": target,
-        "title": wanted.link_title if scale == "link" else wanted.title,
+        "title": _title(wanted, stand_ins),
         "scale": scale,
         "seeds": list(seeds),
         "command": command or f"pfels reproduce {target} --scale {scale}",
@@ -77,6 +86,13 @@ def reproduce(
     }
     document["files"] = documents.write(document, wanted.kind, folder / f"{target}-{scale}")
     return document
+
+
+def _title(target: Target, stand_ins: Sequence[StandIn]) -> str:
+    """What a target shows; of a table, also on which data. Without stand-ins, nothing was trained."""
+    title = target.title if stand_ins else target.link_title
+    data = stand_ins[0].name if stand_ins else target.benchmarks[0].title
+    return f"{data}: {title}" if target.kind == "table" else title
 
 
 def _benchmarks(target: Target, preset: str | None) -> Sequence[Benchmark]:
@@ -99,27 +115,31 @@ def _link(target: Target, seeds: Sequence[int], changed: Mapping[str, Any]) -> R
     """A target without training."""
     if target.kind == "table":
         (benchmark,) = target.benchmarks
-        rows, bench = link.table(benchmark, seeds, changed), claims.Bench(benchmark.title, len(seeds))
-        return _table(benchmark, rows, bench, same_size=True, full_scale=not changed)
-    points: list[FigurePoint] = []
+        rows = link.table(benchmark, seeds, changed)
+        return _table(benchmark, rows, benchmark.title, same_size=True, full_scale=not changed)
+    points: list[PaperPoint] = []
     verdicts: list[Claim] = []
     preferred: dict[str, float] = {}
     for benchmark in target.benchmarks:
-        traces, bench = draw_traces(benchmark, seeds, changed), claims.Bench(benchmark.title, len(seeds))
+        traces, where = draw_traces(benchmark, seeds, changed), benchmark.title
         if target.kind == "compression":
             points += link.compression(benchmark, traces)
             best = preferred[benchmark.title] = link.preferred_ratio(benchmark, traces)
-            verdicts += claims.of_bounds(bench, RATIOS, best, benchmark.ratio)
+            verdicts += claims.of_bounds(where, RATIOS, best, benchmark.ratio)
         elif target.kind == "privacy":
             levels = list(link.privacy(benchmark, traces))
             points += levels
-            verdicts += claims.of_levels(bench, levels, benchmark)
+            verdicts += claims.of_levels(where, levels, benchmark)
+        elif target.kind == "matched":
+            ratios = list(matched(benchmark, traces))
+            points += ratios
+            verdicts += claims.of_matched(where, ratios)
         else:
             curves = list(link.curves(benchmark, traces))
             ends = {point["scheme"]: Measured.of(point) for point in curves}  # the last round of each scheme
             beside = beside_printed(benchmark, ends, same_size=True)
             points += [_beside_end(point, beside, rounds=traces[0].config.rounds) for point in curves]
-            verdicts += claims.of_table(bench, ends, beside, full_scale=not changed)
+            verdicts += claims.of_table(where, ends, _printed(benchmark, full_scale=not changed))
     if target.kind == "compression":
         return {"points": points, "preferred_ratio": preferred, "claims": verdicts}
     return {"points": points, "claims": verdicts}
@@ -136,37 +156,42 @@ def _trained(
     from pfels.paper import trained  # not before it is needed: PyTorch takes seconds to import
     from pfels.paper.trials import run_tuned
 
-    points: list[FigurePoint] = []
+    points: list[PaperPoint] = []
     verdicts: list[Claim] = []
     for each in stand_ins:
         tuned = run_tuned(each, trained.settings(target.kind, each), seeds=seeds, jobs=jobs, out=out, watch=watch)
-        benchmark, bench = each.benchmark, claims.Bench(f"{each.benchmark.title} ({each.preset})", len(seeds))
+        benchmark, where = each.benchmark, each.name
         if target.kind == "table":
             own = each.preset == benchmark.preset
             return _table(
-                benchmark, trained.table(tuned), bench, same_size=own, full_scale=own and not each.overrides
+                benchmark, trained.table(tuned), where, same_size=own, full_scale=own and not each.overrides
             )  # fmt: skip
         if target.kind == "compression":
             accuracies = trained.compression(each, tuned)
             points += accuracies
-            verdicts += claims.of_compression(bench, accuracies)
+            verdicts += claims.of_compression(where, accuracies)
         elif target.kind == "privacy":
             accuracies = list(trained.privacy(each, tuned))
             points += accuracies
-            verdicts += claims.of_privacy(bench, accuracies, benchmark)
+            verdicts += claims.of_privacy(where, accuracies, benchmark)
         else:
             curves = trained.curves(each, tuned)
             points += curves
-            for axis in CURVE_AXES[target.kind]:
-                verdicts += claims.of_curves(bench, curves, axis)
+            verdicts += of_curves(where, curves, CURVE_AXES[target.kind])
     return {"points": points, "claims": verdicts}
 
 
 def _table(
-    benchmark: Benchmark, rows: Mapping[str, SchemeFigures], bench: claims.Bench, *, same_size: bool, full_scale: bool
+    benchmark: Benchmark, rows: Mapping[str, SchemeFigures], where: str, *, same_size: bool, full_scale: bool
 ) -> Results:
     """A table with the printed values beside it, and its claims."""
     found = {name: Measured.of(row) for name, row in rows.items()}
     beside = beside_printed(benchmark, found, same_size=same_size)
     schemes: dict[str, SchemeRow] = {name: {**row, **beside[name]} for name, row in rows.items()}
-    return {"schemes": schemes, "claims": list(claims.of_table(bench, found, beside, full_scale=full_scale))}
+    printed = _printed(benchmark, full_scale=full_scale)
+    return {"schemes": schemes, "claims": list(claims.of_table(where, found, printed))}
+
+
+def _printed(benchmark: Benchmark, *, full_scale: bool) -> Mapping[str, Printed] | None:
+    """The values that results are held to: none, unless the settings are the paper's own."""
+    return benchmark.printed if full_scale else None

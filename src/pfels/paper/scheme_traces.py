@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from pfels.arrays import Reals
 from pfels.config.load import load_config
 from pfels.config.tree import Config
@@ -77,6 +79,11 @@ class SchemeTrace:
     def betas(self) -> Reals:
         """β of every round."""
         return self.seed.channel.betas(bound=self.setting.bound, share=self.share, privacy_limit=self.limit)
+
+    @property
+    def privacy_limited_share(self) -> float:
+        """The share of the rounds in which privacy sets β."""
+        return float(np.mean(self.betas >= self.limit))
 
     @property
     def energies(self) -> Reals:

@@ -9,7 +9,7 @@ from pfels.config.load import load_config, presets
 from pfels.config.tree import Config
 from pfels.errors import InputError
 from pfels.experiment.link import link_of
-from pfels.paper.benchmarks import Benchmark
+from pfels.paper.benchmarks import Benchmark, data_name
 from pfels.paper.traces import round_trace
 from pfels.privacy.claim import claimed_noise_multiplier
 
@@ -33,6 +33,11 @@ class StandIn:
     learning_rates: tuple[float, ...]
     epsilon_scale: float
     note: str
+
+    @property
+    def name(self) -> str:
+        """The data that are trained: `demo, for CIFAR-10`, or at the paper's scale `CIFAR-10`."""
+        return data_name(self.benchmark.title, self.preset)
 
     @property
     def ratio(self) -> float:

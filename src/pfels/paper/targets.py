@@ -9,7 +9,7 @@ from pfels.paper.benchmarks import CIFAR10, FEMNIST, Benchmark
 
 @dataclass(frozen=True)
 class Target:
-    """A table or a figure of the paper, its benchmarks, and its title with and without training."""
+    """A table or a figure of the paper, or about it, its benchmarks, and its title with and without training."""
 
     kind: str
     benchmarks: tuple[Benchmark, ...]
@@ -18,19 +18,20 @@ class Target:
 
 
 _BOTH = (CIFAR10, FEMNIST)
+_MATCHED = "noise power in the estimates, summed over the rounds, of PFELS over that of WFL-PDP at equal mean progress"
 
 TARGETS = {
     "table-cifar10": Target(
         "table",
         (CIFAR10,),
-        "CIFAR-10: accuracy, channel uses and energy",
-        "CIFAR-10: channel uses and energy",
+        "accuracy, channel uses and energy",
+        "channel uses and energy",
     ),
     "table-femnist": Target(
         "table",
         (FEMNIST,),
-        "FEMNIST: accuracy, channel uses and energy",
-        "FEMNIST: channel uses and energy",
+        "accuracy, channel uses and energy",
+        "channel uses and energy",
     ),
     "fig-compression": Target(
         "compression",
@@ -48,10 +49,15 @@ TARGETS = {
         "training", _BOTH, "loss and accuracy against rounds and channel uses", "channel uses up to each round"
     ),
     "fig-energy": Target("energy", _BOTH, "loss and accuracy against energy", "energy up to each round"),
+    "matched-progress": Target("matched", _BOTH, "", _MATCHED),
 }
 
 SCALES = ("link", "laptop", "paper")
-AXES = {"compression": "compression.ratio", "privacy": "privacy.epsilon"}  # which setting varies along a figure
+AXES = {  # which setting varies along a figure
+    "compression": "compression.ratio",
+    "privacy": "privacy.epsilon",
+    "matched": "privacy.epsilon",
+}
 
 
 def check(
@@ -66,6 +72,8 @@ def check(
     kind = find(target).kind
     if scale not in SCALES:
         raise InputError(f"--scale = {scale!r}: must be one of {', '.join(SCALES)}")
+    if kind == "matched" and scale != "link":
+        raise InputError(f"--scale = {scale!r}: {target} does not train; leave it out")
     if scale != "laptop" and preset is not None:
         raise InputError(f"--preset = {preset!r}: only --scale laptop trains another preset in its place")
     if scale == "link" and learning_rates is not None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from pfels.documents.paper import SchemeFigures, TrainedCurvePoint, TrainedPoint
-from pfels.documents.studies import AggregateRow, Spread
+from pfels.documents.paper import SchemeFigures, SeedSpread, TrainedCurvePoint, TrainedPoint
 from pfels.paper.benchmarks import RATIOS, SCHEMES
+from pfels.paper.seeds import known_over_seeds, over_seeds
 from pfels.paper.stand_ins import StandIn
 from pfels.paper.trials import PointSettings, TunedPoint, curve
 from pfels.schemes.registry import scheme_entry
@@ -37,9 +37,9 @@ def _row(point: TunedPoint) -> SchemeFigures:
         "epsilon": point.settings.epsilon,
         "learning_rate": point.learning_rate,
         "learning_rate_at_edge": point.at_edge,
-        "accuracy": row["accuracy"],
-        "loss": row["loss"],
-        "energy": _energy(row),
+        "accuracy": _accuracy(point),
+        "loss": _loss(point),
+        "energy": _energy(point),
         "subcarriers": round(row["subcarriers"] / row["dimension"], 3),
         "privacy": row["privacy"],
         "subcarriers_total": row["subcarriers"],
@@ -77,14 +77,23 @@ def _point(stand_in: StandIn, point: TunedPoint) -> TrainedPoint:
         "epsilon": point.settings.epsilon,
         "learning_rate": point.learning_rate,
         "learning_rate_at_edge": point.at_edge,
-        "accuracy": row["accuracy"],
-        "loss": row["loss"],
-        "energy": _energy(row),
+        "accuracy": _accuracy(point),
+        "loss": _loss(point),
+        "energy": _energy(point),
         "subcarriers": round(row["subcarriers"] / row["dimension"], 3),
         "privacy": row["privacy"],
     }
 
 
-def _energy(row: AggregateRow) -> Spread:
-    assert row["energy"] is not None, "the paper's schemes all transmit over the air"
-    return row["energy"]
+def _accuracy(point: TunedPoint) -> SeedSpread:
+    return over_seeds([run["accuracy"] for run in point.summaries])
+
+
+def _loss(point: TunedPoint) -> SeedSpread | None:
+    return known_over_seeds([run["loss"] for run in point.summaries])
+
+
+def _energy(point: TunedPoint) -> SeedSpread:
+    energy = known_over_seeds([run["energy"] for run in point.summaries])
+    assert energy is not None, "the paper's schemes all transmit over the air"
+    return energy

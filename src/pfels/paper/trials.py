@@ -13,8 +13,8 @@ from pfels.documents.run import RoundRecord, Summary
 from pfels.errors import InputError
 from pfels.experiment.directory import point_name
 from pfels.experiment.loop import run
+from pfels.paper.seeds import known_over_seeds, over_seeds
 from pfels.paper.stand_ins import TUNING_SEEDS, StandIn
-from pfels.studies.aggregate import mean_and_std
 from pfels.studies.sweep import Point, Watch, run_points, unwatched
 
 
@@ -108,8 +108,8 @@ def curve(point: TunedPoint, stand_in: StandIn) -> list[TrainedCurvePoint]:
     points: list[TrainedCurvePoint] = []
     before = -1
     for t in evaluated:
-        since = [record["train_loss"] for records in seeds for record in records[before + 1 : t + 1]]
-        losses = [loss for loss in since if loss is not None]
+        losses = [_mean_loss(records[before + 1 : t + 1]) for records in seeds]
+        known = known_over_seeds(losses)
         accuracies = [accuracy for records in seeds if (accuracy := records[t]["test_accuracy"]) is not None]
         points.append(
             {
@@ -119,10 +119,17 @@ def curve(point: TunedPoint, stand_in: StandIn) -> list[TrainedCurvePoint]:
                 "learning_rate": point.learning_rate,
                 "round": t + 1,
                 "subcarriers": round(statistics.fmean(each[t] for each in used) / dimension, 3),
-                "energy": mean_and_std([math.fsum(each[: t + 1]) for each in spent]),
-                "train_loss": statistics.fmean(losses) if losses else None,
-                "accuracy": mean_and_std(accuracies),
+                "energy": over_seeds([math.fsum(each[: t + 1]) for each in spent]),
+                "train_loss": None if known is None else known["mean"],
+                "train_losses": losses,
+                "accuracy": over_seeds(accuracies),
             }
         )
         before = t
     return points
+
+
+def _mean_loss(records: Sequence[RoundRecord]) -> float | None:
+    """The mean training loss of these rounds; None where none has one."""
+    losses = [loss for record in records if (loss := record["train_loss"]) is not None]
+    return statistics.fmean(losses) if losses else None

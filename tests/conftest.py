@@ -44,7 +44,7 @@ def small(**changes: Any) -> Config:
     One set of changes serves all schemes: each takes what it uses.
     """
     changed = {key.replace("__", "."): value for key, value in changes.items()}
-    return load_config("demo", SMALL | used_by(changed.get("scheme", "pfels"), changed))
+    return load_config("demo", SMALL | used_by(changed.get("scheme", "pfels"), changed), tuned=False)
 
 
 @pytest.fixture(autouse=True)

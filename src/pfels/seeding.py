@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 BLOCK = 1024
 
+TUNING_SEEDS = (1000, 1001)  # settings are chosen on them, and no result is reported for them
+
 
 class Purpose(IntEnum):
     """What a stream is for. The numbers are part of every result: append, never renumber."""

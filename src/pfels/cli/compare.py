@@ -27,6 +27,7 @@ from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.errors import InputError
 from pfels.report import comparison
 from pfels.report.terminal import budget_notes, print_json, print_notes, print_table, say
+from pfels.seeding import TUNING_SEEDS
 
 Grid = Annotated[
     list[str] | None,
@@ -88,7 +89,6 @@ def command(
     from pfels.studies.compare import compare, tuning_of  # not before the input is known to be right
     from pfels.studies.comparison_files import write
     from pfels.studies.sweep import parse_axes
-    from pfels.studies.tune import TUNING_SEEDS
 
     folder, tuning = out or place(f"{preset}-tuned" if tune else preset, changed), None
     if tune:

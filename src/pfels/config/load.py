@@ -28,26 +28,28 @@ def presets() -> list[str]:
     )
 
 
-def load_config(base: str | Path | Config = "demo", overrides: Mapping[str, Any] | Iterable[str] = ()) -> Config:
+def load_config(
+    base: str | Path | Config = "demo", overrides: Mapping[str, Any] | Iterable[str] = (), *, tuned: bool = True
+) -> Config:
     """The config of a preset, of a TOML file or of another config, with overrides on top.
 
     Overrides are a mapping of `table.key`, or `key=value` strings. A whole table, {"training": {"momentum": 0.5}},
     changes the keys that it has. An override that the scheme would ignore is refused; a file may hold settings for
     several schemes, and each takes what it uses. What a file has under `[for.SCHEME]` is for that scheme alone, and
-    `[tune]` is for `tuning_grid`. A config holds the own table of its own scheme alone.
+    left out unless `tuned`; `[tune]` is for `tuning_grid`. A config holds the own table of its own scheme alone.
 
     >>> load_config("demo", {"scheme": "wfl-pdp", "privacy.epsilon": 0.2}).privacy.epsilon
     0.2
     """
     changed = dict(overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides))
-    tree = _tree(base, changed)
+    tree = _tree(base, changed, tuned=tuned)
     _change(tree, changed)
     config = validate(tree)
     require_used(changed, config.scheme)
     return config
 
 
-def _tree(base: str | Path | Config, changed: Mapping[str, Any]) -> dict[str, Any]:
+def _tree(base: str | Path | Config, changed: Mapping[str, Any], *, tuned: bool) -> dict[str, Any]:
     """The tables of the base; where another scheme is asked for, without what is off by default and it does not use."""
     tree = base.tree() if isinstance(base, Config) else _read(base)
     usual = tree.get("scheme", Config.model_fields["scheme"].default)
@@ -56,7 +58,8 @@ def _tree(base: str | Path | Config, changed: Mapping[str, Any]) -> dict[str, An
     tree.pop("tune", None)
     if scheme != usual:
         tree = for_scheme(tree, scheme, config=base if isinstance(base, Config) else None)
-    _change(tree, diffs.get(scheme, {}))
+    if tuned:
+        _change(tree, diffs.get(scheme, {}))
     return tree
 
 

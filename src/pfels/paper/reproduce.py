@@ -23,9 +23,10 @@ from pfels.paper.curves import CURVE_AXES
 from pfels.paper.matched import matched
 from pfels.paper.printed import Measured, beside_printed
 from pfels.paper.scheme_traces import draw_traces
-from pfels.paper.stand_ins import TUNING_SEEDS, StandIn, choose_stand_in
+from pfels.paper.stand_ins import StandIn, choose_stand_in
 from pfels.paper.targets import Target, check, find
 from pfels.runtime.files import writable_folder
+from pfels.seeding import TUNING_SEEDS
 
 if TYPE_CHECKING:
     from pfels.studies.sweep import Watch

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from pfels.errors import InputError
 from pfels.privacy.accountant import at_another_delta
 from pfels.privacy.calibration import Budget
 from pfels.schemes.registry import usable_schemes
+from pfels.seeding import TUNING_SEEDS
 from pfels.studies.aggregate import aggregate
 from pfels.studies.budget import set_by_budget
 from pfels.studies.sweep import Watch, run_points, unwatched
-from pfels.studies.tune import TUNING_SEEDS, Study, Tuning, tune
+from pfels.studies.tune import Study, Tuning, tune
 from pfels.studies.verdicts import paired
 
 SMALL_DELTA = 1e-5
@@ -50,10 +52,10 @@ def compare(
     if not names or not seeds:
         raise InputError(f"{'seeds' if names else 'schemes'}: must be at least one")
     require_used_by_any(changed, names)
-    study, chosen = Study(base, Path(out), changed, budget), dict[str, Tuned]()
+    study, chosen = Study(base, Path(out), changed, budget, tuned=tuning is None), dict[str, Tuned]()
     if tuning is not None:
         tuning.check(names, seeds)
-        trials = Study(base, Path(f"{out}-tuning"), changed, budget)
+        trials = replace(study, out=Path(f"{out}-tuning"))
         chosen = tune(trials, names, tuning, jobs=jobs, watch=watch)
     settings = [{"scheme": name, **(chosen[name]["settings"] if chosen else {})} for name in names]
     points = [study.point(each, seed) for each in settings for seed in seeds]

@@ -18,10 +18,10 @@ from pfels.documents.studies import Tuned
 from pfels.errors import InputError
 from pfels.experiment.directory import point_name
 from pfels.privacy.calibration import Budget
+from pfels.seeding import TUNING_SEEDS
 from pfels.studies.budget import with_budget
 from pfels.studies.sweep import Point, Watch, run_points, unwatched
 
-TUNING_SEEDS = (1000, 1001)
 FINALISTS = 4
 
 Settings = dict[str, Any]
@@ -30,17 +30,20 @@ Axes = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Study:
-    """Runs of one preset, file or config, on one budget if there is one, below one folder."""
+    """Runs of one preset, file or config, on one budget if there is one, below one folder; `tuned` says whether with
+    what the file has for single schemes."""
 
     base: str | Path | Config
     out: Path
     overrides: Mapping[str, Any]
     budget: Budget | None
+    tuned: bool = True
 
     def point(self, settings: Mapping[str, Any], seed: int) -> Point:
         """The run of one seed with these settings, of which `scheme` is one."""
         named = {**settings, **({} if self.budget is None else self.budget.settings()), "seed": seed}
-        config = load_config(self.base, {**used_by(settings["scheme"], self.overrides), **settings, "seed": seed})
+        changed = {**used_by(settings["scheme"], self.overrides), **settings, "seed": seed}
+        config = load_config(self.base, changed, tuned=self.tuned)
         if self.budget is not None:
             config = with_budget(config, self.budget)
         return Point(named, config, self.out / point_name(named))

@@ -182,6 +182,20 @@ def test_an_empty_poisson_cohort_harms_nothing(scheme: str):
     assert bool(torch.isfinite(result.parameters).all())
 
 
+@pytest.mark.parametrize("t", [0, 3])
+def test_the_estimate_is_what_arrived_over_the_divisor_and_the_level(scheme: str, t: int):
+    """The plan says all that the server does to what it received: nothing else can scale the noise."""
+    e = build(small(scheme=scheme))
+    plan, theta = e.scheme.prepare(e.draws, t), e.network.initial(generator(e.config.seed, Purpose.MODEL))
+    A = e.scheme.indices(e.draws, theta, t)
+    y = torch.linspace(-1, 1, e.setting.dimension if A is None else len(A))
+    lifted = torch.zeros(e.setting.dimension)
+    lifted[slice(None) if A is None else A] = y
+    level = 1.0 if plan.air is None else plan.beta
+    assert 0 < plan.divisor * level < math.inf
+    assert torch.allclose(e.scheme.receive(plan, y.clone(), A), lifted / (plan.divisor * level), rtol=1e-6, atol=0)
+
+
 def test_a_device_whose_training_diverges_is_silent_and_counted(scheme: str):
     e = build(small(scheme=scheme, training__learning_rate=1e20, model__name="mlp"))
     result, drawn = play(e), len(e.draws.cohort(0))

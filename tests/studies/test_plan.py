@@ -4,7 +4,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from subprocess import CompletedProcess
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import pfels as package
+from pfels.cli.plan import command as plan_command
 from pfels.config.load import load_config
 from pfels.config.scheme_settings import used_by
 from pfels.config.tree import Config
@@ -23,10 +24,13 @@ from pfels.experiment.ledger import Ledger
 from pfels.experiment.link import link_of
 from pfels.privacy.calibration import Budget
 from pfels.schemes.draws import CachedDraws
+from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundResult
 from pfels.schemes.registry import scheme_names
+from pfels.schemes.round import play as play_round
 from pfels.studies.plan import assumed_losses, plan
-from pfels.studies.theory import LossAssumptions, learning_rate_limit
+from pfels.studies.theory import BOUNDS, LossAssumptions, learning_rate_limit
+from pfels.training.updates import LocalUpdates
 from tests.conftest import small
 
 PAPER = {
@@ -64,7 +68,7 @@ def test_a_plan_has_the_figures_that_the_run_ends_with(scheme: str, sampling: st
 
 def test_a_forecast_counts_as_the_ledger_does(scheme: str):
     scheme_link = link_of(load_config("demo", used_by(scheme, PAPER) | {"scheme": scheme}), dimension=10**6)
-    ledger, found = Ledger.empty(devices=1000), Forecast(1000)
+    ledger, found = Ledger.empty(devices=1000), Forecast(scheme_link.setting)
     nothing = RoundResult(torch.zeros(0), None, 0, 0.0)
     for t in range(60):
         planned = scheme_link.scheme.prepare(scheme_link.draws, t)
@@ -95,7 +99,106 @@ def test_what_only_pfels_plus_has_can_be_planned_on_a_budget(options: dict[str, 
     planned = plan(config, schemes=["pfels-plus"], budget=Budget(8.0, "server"))
     plain = plan(small(scheme="pfels-plus"), schemes=["pfels-plus"], budget=Budget(8.0, "server"))
     assert planned["theory"] == plain["theory"]
-    assert (planned["schemes"] == plain["schemes"]) == ("compression__kind" in options)
+    of_sum = {"noise_ratio_sum", "noise_ratio_coordinate"}  # which the kind of index set changes
+    rows = [{k: v for k, v in p["schemes"]["pfels-plus"].items() if k not in of_sum} for p in (planned, plain)]
+    assert (rows[0] == rows[1]) == ("compression__kind" in options)
+
+
+class Zero:
+    """Devices that learn nothing: what arrives is noise alone."""
+
+    def cohort(self, theta: torch.Tensor, devices: list[int], orders: object) -> Iterator[Any]:
+        yield LocalUpdates(slice(0, len(devices)), torch.zeros(len(devices), len(theta)), np.zeros(len(devices)))
+
+
+ECHO = {"scheme": "pfels-echo", "cohort__size": 5}
+NOISY = [
+    *({"scheme": name, "compression__ratio": 0.3} for name in ("pfels", "pfels-plus")),
+    {"scheme": "pfels-plus", "compression__ratio": 0.3, "privacy__adversary": "server"},
+    *({"scheme": name} for name in ("wfl-p", "wfl-pdp", "dp-fedavg", "artificial-noise", "truncated-inversion")),
+    {"scheme": "dp-fedavg", "cohort__sampling": "poisson"},
+    {"scheme": "wfl-pdp", "server__learning_rate": 0.5},
+    *({**ECHO, "compression__ratio": ratio} for ratio in (1.0, 0.5, 0.34)),
+    {**ECHO, "compression__ratio": 1.0, "pfels-echo__bands": 3, "pfels-echo__weights": "optimised"},
+    {**ECHO, "compression__ratio": 1.0, "channel__silent_below": 0.08},
+]
+
+
+@pytest.mark.parametrize("changes", NOISY, ids=lambda changes: "-".join(str(value) for value in changes.values()))
+def test_noise_ratios_are_those_of_rounds_in_which_nothing_but_noise_arrives(changes: dict[str, Any]):
+    """d = 2,410 coordinates are as many samples, so a norm is within 5/√(2d) of what is predicted, in 5 of 10⁷ cases;
+    of the median over the rounds, each with at least 0.3·d coordinates, that is more than is needed."""
+    config, rounds = small(model__hidden=32, rounds=20, **changes), 20
+    planned = plan(config, schemes=[config.scheme])["schemes"][config.scheme]
+    d = 2410
+    scheme_link, memory, total, norms = link_of(config, dimension=d), Memory(), torch.zeros(d), []
+    for t in range(rounds):
+        round_plan = scheme_link.scheme.prepare(scheme_link.draws, t)
+        played = play_round(scheme_link.scheme, scheme_link.draws, round_plan, torch.zeros(d), Zero(), memory=memory)
+        memory = memory.after(round_plan, played)
+        total += played.estimate
+        norms.append(float(played.estimate.norm()))
+    bound, p = scheme_link.setting.bound, config.compression.ratio if "compression__ratio" in changes else 1.0
+    signal = rounds * bound * (1 / round(1 / p) if config.scheme == "pfels-echo" else p)
+    near = 5 / math.sqrt(2 * d)
+    assert planned["noise_ratio_round"] == pytest.approx(float(np.median(norms)) / bound, rel=near)
+    assert planned["noise_ratio_sum"] == pytest.approx(float(total.norm()) / signal, rel=near)
+    assert planned["noise_ratio_coordinate"] == pytest.approx(planned["noise_ratio_sum"] / math.sqrt(d))
+
+
+def test_without_noise_the_ratios_are_zero_and_rounds_in_which_nobody_sends_add_none():
+    row = plan(small(), schemes=["fedavg"])["schemes"]["fedavg"]
+    assert row["noise_ratio_round"] == row["noise_ratio_sum"] == row["noise_ratio_coordinate"] == 0
+    config = small(scheme="wfl-p", cohort__sampling="poisson", cohort__size=1, rounds=40)
+    found = forecast({"wfl-p": link_of(config)}, rounds=40, subcarriers=3300)["wfl-p"]
+    silent = [math.isinf(beta) for beta in found.betas]
+    assert any(silent)
+    assert [power == 0 for power in found.noise_powers] == silent
+
+
+@pytest.mark.parametrize(
+    ("preset", "scheme", "per_round", "in_sum"),
+    [
+        ("cifar10", "wfl-pdp", 449.3, 10.05),  # z = 4.60: 4.60·√d/32, and over √T
+        ("cifar10", "pfels-plus", 375.0, 9.14),  # z = 3.84; its divisor shrinks as devices reach their cap
+        ("cifar10", "pfels-echo", 622.8, 1.99),  # z = 3.87
+        ("fashion", "wfl-pdp", 21.3, 2.91),  # 72 % of the rounds are limited by power, some at a very low level
+        ("fashion", "pfels-plus", 11.4, 0.738),
+        ("fashion", "pfels-echo", 20.6, 0.183),
+    ],
+)
+def test_the_noise_of_the_two_known_settings_at_epsilon_8(preset: str, scheme: str, per_round: float, in_sum: float):
+    whole = {} if scheme == "wfl-pdp" else {"compression.ratio": 1.0}
+    planned = plan(preset, schemes=[scheme], overrides=whole, budget=Budget(8.0, "server"))
+    row = planned["schemes"][scheme]
+    assert row["noise_ratio_round"] == pytest.approx(per_round, rel=0.02)
+    assert row["noise_ratio_sum"] == pytest.approx(in_sum, rel=0.02)
+    z, d, rounds = row["noise_multiplier_median"], planned["dimension"], planned["rounds"]
+    if scheme == "pfels-plus":  # 32 devices or somewhat fewer per round, independent rounds
+        assert 1 < row["noise_ratio_round"] / (z * math.sqrt(d) / 32) < 1.1
+        assert 1 < row["noise_ratio_sum"] / (z * math.sqrt(d / rounds) / 32) < 1.2
+
+
+def test_sparsification_leaves_the_ratio_of_the_sum_as_it_is_in_pfels_plus_and_raises_it_in_pfels():
+    """PFELS+ clips to √p·ητC₁: noise √p·√p, signal p. Lemma 2's sensitivity does not shrink: noise √p, signal p."""
+    ratios = {
+        name: [
+            plan(small(scheme=name, compression__ratio=p, privacy__epsilon=1e-3), schemes=[name])["schemes"][name]
+            for p in (0.25, 1.0)
+        ]
+        for name in ("pfels", "pfels-plus")
+    }
+    sums = {name: [row["noise_ratio_sum"] for row in rows] for name, rows in ratios.items()}
+    assert [row["limits"]["privacy"] for row in ratios["pfels"]] == [1.0, 1.0]
+    assert sums["pfels"][0] == pytest.approx(2 * sums["pfels"][1], rel=5e-3)
+    assert sums["pfels-plus"][0] == pytest.approx(sums["pfels-plus"][1], rel=5e-3)
+
+
+def test_index_sets_that_follow_the_model_may_carry_more_signal():
+    kinds = ("rand-k", "public-top-k")
+    rows = [plan(small(scheme="pfels-plus", compression__kind=kind))["schemes"]["pfels-plus"] for kind in kinds]
+    assert rows[1]["noise_ratio_round"] == rows[0]["noise_ratio_round"]
+    assert rows[1]["noise_ratio_sum"] == pytest.approx(math.sqrt(0.3) * rows[0]["noise_ratio_sum"], rel=2e-3)
 
 
 def test_the_shares_of_the_limits_are_counts_of_rounds():
@@ -127,6 +230,19 @@ def test_both_bounds_prefer_the_same_share_since_both_errors_shrink_by_r_in_prin
     assert bounds["printed"]["best"]["kept"] == bounds["corrected"]["best"]["kept"]
     for term in ("compression", "privacy"):
         assert bounds["corrected"]["here"][term] == pytest.approx(32 * bounds["printed"]["here"][term])
+
+
+def test_a_bound_is_vacuous_where_it_is_above_the_square_of_the_gradient_bound():
+    tiny = LossAssumptions(smoothness=1e-9, gradient_variance=0.0, initial_gap=1e-6)
+    for losses, clip in ((None, 1.0), (None, 10.0), (tiny, 1.0)):
+        theory = plan(small(training__clip=clip), losses=losses)["theory"]
+        assert theory["gradient_bound_squared"] == clip**2
+        assert set(theory["bounds"]) == set(BOUNDS) == {"printed", "corrected", "exact"}
+        for bound in theory["bounds"].values():
+            for terms in bound.values():
+                assert terms["vacuous"] == (terms["total"] > clip**2)
+            assert bound["best"]["total"] <= bound["here"]["total"]
+        assert theory["bounds"]["corrected"]["best"]["vacuous"] == (losses is None)
 
 
 def test_given_losses_replace_the_assumed_ones():
@@ -200,7 +316,8 @@ def test_a_preset_and_a_config_are_planned_alike():
 def test_an_override_goes_to_the_schemes_that_use_it_and_is_refused_where_none_does():
     changed = {"rounds": 5, "privacy.epsilon": 0.1, "channel.silent_below": 0.3}
     plain, moved = plan("demo", overrides={"rounds": 5})["schemes"], plan("demo", overrides=changed)["schemes"]
-    own = {"pfels", "wfl-pdp", "dp-fedavg", "pfels-plus", "pfels-echo"}
+    own = {"pfels", "wfl-pdp", "dp-fedavg", "artificial-noise"}  # the claim per round
+    own |= {"pfels-plus", "pfels-echo", "truncated-inversion"}  # the floor on gains
     assert {name for name in plain if plain[name] != moved[name]} == own
     with pytest.raises(package.InputError, match="none of pfels, fedavg uses it, only pfels-plus"):
         plan("demo", schemes=["pfels", "fedavg"], overrides={"channel.silent_below": 0.3})
@@ -216,6 +333,35 @@ def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess
     assert "device's data emptied" in words
     assert "Every ε is at δ = 0.01." in words
     assert "prefers p =" in words
+    assert "Advice: at matched progress (pη fixed) p = 1 never has more noise" in words
+    assert "Vacuous bounds: printed, corrected and exact at every p" in words
+    assert "Assumption 1 alone gives ‖∇f‖² ≤ C₁² = 1" in words
+
+
+def test_too_much_noise_is_said_right_below_the_table_and_only_where_there_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "100")
+    plan_command("fashion", total_epsilon=8.0, adversary="server", schemes="wfl-pdp,pfels-echo")
+    after_table = capsys.readouterr().out.split("ε outsider", 1)[1].split("\n", 1)[1].strip()
+    assert after_table.startswith("Too much noise: wfl-pdp. The noise in the sum of all updates outweighs")
+    plan_command("fashion", total_epsilon=8.0, adversary="server", schemes="pfels-plus,pfels-echo")
+    assert "Too much noise" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", ["pfels,wfl-p,wfl-pdp,dp-fedavg", "dp-fedavg,fedavg,pfels-echo,truncated-inversion"])
+def test_no_figure_is_broken_on_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, names: str
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    plan_command("cifar10", schemes=names)
+    table = capsys.readouterr().out.splitlines()
+    rows = plan("cifar10", schemes=names.split(","))["schemes"].values()
+    assert max(map(len, table)) <= 80
+    found = [line.split()[-4:] for line in table]
+    assert [f"{row['subcarriers']:,}" for row in rows] in found
+    for key in ("noise_ratio_round", "noise_ratio_sum", "noise_ratio_coordinate"):
+        assert [f"{row[key]:.3g}" for row in rows] in found
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The convergence bounds: what their terms mean, which of the two a real training keeps, and the k they prefer."""
+"""The convergence bounds: what their terms mean, which of them a real training keeps, and the k they prefer."""
 
 import math
 from collections.abc import Iterator
@@ -22,6 +22,7 @@ from pfels.studies.theory import (
     TrainingCourse,
     best_kept,
     corrected,
+    exact,
     largest_smoothness,
     learning_rate_limit,
     printed,
@@ -87,11 +88,10 @@ def test_the_privacy_error_is_the_variance_of_the_lifted_noise_and_so_carries_r_
     )
 
 
-def test_a_parabola_keeps_the_corrected_bound_and_breaks_the_printed_one():
-    rounds, smoothness = 1500, 0.15
-    link, training = quadratic(ratio=1.0, smoothness=smoothness)
+def descended(ratio: float, *, smoothness: float, rounds: int) -> tuple[float, TrainingCourse, int]:
+    """The mean of ‖∇f‖² over a training on the parabola that starts at its minimum, the training, and k."""
+    link, training = quadratic(ratio=ratio, smoothness=smoothness)
     setting = link.setting
-    losses = LossAssumptions(smoothness=smoothness, gradient_variance=0.0, initial_gap=0.0)
     theta, gradients, reach = torch.zeros(setting.dimension), [], []
     for t in range(rounds):
         gradients.append(smoothness**2 * float(theta.double().square().sum()))
@@ -100,10 +100,102 @@ def test_a_parabola_keeps_the_corrected_bound_and_breaks_the_printed_one():
         reach.append(float(np.min(np.abs(air.gains) * np.sqrt(air.powers))))
         theta = theta + play_round(link.scheme, link.draws, planned, theta, training, memory=Memory()).estimate
     plan = course(cohort=32, dimension=setting.dimension, privacy_limit=math.inf, weakest_amplitudes=np.array(reach))
+    return float(np.mean(gradients)), plan, setting.kept
+
+
+def test_a_parabola_keeps_the_corrected_bound_and_breaks_the_printed_one():
+    losses = LossAssumptions(smoothness=0.15, gradient_variance=0.0, initial_gap=0.0)
+    measured, plan, kept = descended(1.0, smoothness=0.15, rounds=1500)
     assert plan.learning_rate <= learning_rate_limit(losses, local_steps=5, lost=0.0)
-    measured = float(np.mean(gradients))
-    assert measured <= corrected(losses, plan, kept=setting.dimension).total
-    assert measured > printed(losses, plan, kept=setting.dimension).total
+    assert measured <= corrected(losses, plan, kept=kept).total
+    assert measured > printed(losses, plan, kept=kept).total
+
+
+def test_a_parabola_keeps_the_exact_bound_at_every_p_within_a_factor_of_five():
+    """In its stationary state ‖∇f‖² is Ldσ₀²/(2ητ(rβ)²)·(1 + ητL/2 + …), a fourth of the bound, whatever p is."""
+    losses = LossAssumptions(smoothness=0.15, gradient_variance=0.0, initial_gap=0.0)
+    for ratio in (0.3, 1.0):
+        measured, plan, kept = descended(ratio, smoothness=0.15, rounds=1500)
+        bound = exact(losses, plan, kept=kept)
+        assert bound.proven
+        assert bound.total / 5 < measured <= bound.total
+
+
+@pytest.mark.parametrize(("kept", "cohort"), [(5, 2), (20, 2), (20, 10)])
+def test_noisy_steps_on_different_parabolas_keep_the_exact_bound(kept: int, cohort: int):
+    """fᵢ = L‖θ − bᵢ‖²/2 with Σbᵢ = 0, so γ² = 1 and κ² = L²·mean ‖bᵢ‖²; τ = 5 steps with noise of variance ζ²."""
+    d, devices, tau, eta, L, rounds, beta = 20, 10, 5, 0.05, 0.3, 4000, 3.0
+    rng = np.random.default_rng(kept + cohort)
+    b = rng.standard_normal((devices, d))
+    b -= b.mean(0)
+    theta, zeta2, gradients = np.ones(d), 2.0, []
+    losses = LossAssumptions(
+        smoothness=L, gradient_variance=zeta2, kappa_squared=L**2 * float((b**2).sum(1).mean()),
+        initial_gap=L * float(theta @ theta) / 2,
+    )  # fmt: skip
+    for _ in range(rounds):
+        gradients.append(L**2 * float(theta @ theta))
+        who = rng.choice(devices, cohort, replace=False)
+        local = np.tile(theta, (cohort, 1))
+        for _ in range(tau):
+            local -= eta * (L * (local - b[who]) + math.sqrt(zeta2 / d) * rng.standard_normal((cohort, d)))
+        sent = rng.choice(d, kept, replace=False)
+        theta[sent] += ((local - theta).mean(0) + rng.standard_normal(d) / (cohort * beta))[sent]
+    plan = course(
+        learning_rate=eta, local_steps=tau, cohort=cohort, dimension=d, privacy_limit=beta,
+        weakest_amplitudes=np.full(rounds, 1e9),
+    )  # fmt: skip
+    bound = exact(losses, plan, kept=kept)
+    assert bound.proven
+    assert bound.total / 20 < float(np.mean(gradients)) <= bound.total
+
+
+def test_the_exact_bound_is_what_its_proof_adds_up_to():
+    """By hand, at L = 0.2, ζ̄² = 2, κ² = 3, f(θ⁰) − f_inf = 4, η = 0.05, τ = 5, k = d/2, r = 4, T = 2, β = 10."""
+    losses = LossAssumptions(
+        smoothness=0.2, gradient_variance=2.0, gamma_squared=1.5, kappa_squared=3.0, initial_gap=4.0
+    )
+    short = course(cohort=4, dimension=8, weakest_amplitudes=np.full(2, 1e9), privacy_limit=10.0, noise_std=3.0)
+    found, a = exact(losses, short, kept=4), 0.05
+    of_gradients = 2 * a**2 / 5 + 2 * a / (5 * 4) + 8 * a**3 / (5 * 4)
+    of_devices = 8 * a**2 / 3 + 4 * a / 4 * (1 + 8 * a**2 / 3)
+    expected = 4 * 4 / (2 * 0.5 * 0.25) + 2 * (of_gradients * 2 + of_devices * 3) + 2 * 0.2 * 8 * 9 / 100 / (0.25 * 16)
+    assert found.total == pytest.approx(expected)
+    assert found.compression == pytest.approx(4 * 4 / (2 * 0.25))
+    assert found.proven
+    assert not exact(replace(losses, gamma_squared=1.7), short, kept=4).proven
+
+
+@given(
+    ratio=st.floats(0.01, 1.0), limit=st.floats(0.1, 1e4), rate=st.floats(1e-3, 0.1), variance=st.floats(0.0, 10.0),
+    kappa=st.floats(0.0, 10.0), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_at_matched_progress_no_error_of_the_exact_bound_is_smaller_at_a_smaller_p(
+    ratio: float, limit: float, rate: float, variance: float, kappa: float, seed: int
+):
+    """η/p in place of η; the norm bound grows with η, and the privacy limit on β shrinks with it."""
+    losses = LossAssumptions(smoothness=0.1, gradient_variance=variance, kappa_squared=kappa, initial_gap=2.0)
+    reach = np.random.default_rng(seed).exponential(20.0, size=20)
+    kept = max(round(1000 * ratio), 1)
+    p, at = kept / 1000, {"weakest_amplitudes": reach}
+    whole = course(learning_rate=rate, bound=5 * rate, privacy_limit=limit / rate, **at)
+    part = course(learning_rate=rate / p, bound=5 * rate / p, privacy_limit=limit * p / rate, **at)
+    one, other = exact(losses, whole, kept=1000), exact(losses, part, kept=kept)
+    assert other.total >= one.total * (1 - 1e-12)
+    assert other.privacy >= one.privacy * (1 - 1e-12)
+    powered = [
+        exact(losses, replace(each, privacy_limit=math.inf), kept=k) for each, k in ((whole, 1000), (part, kept))
+    ]
+    assert powered[0].privacy == pytest.approx(powered[1].privacy), "where power limits, p costs no noise"
+
+
+def test_the_exact_bound_prefers_everything_where_privacy_limits_and_a_share_where_power_does():
+    assert best_kept(exact, LOSSES, course(privacy_limit=1e-3)) == 1000
+    # The compression error is A(1/p − 1) and the privacy error Bp, so p = √(A/B); a reach that makes it 0.4 is found.
+    weak = course(dimension=100_000, privacy_limit=math.inf, weakest_amplitudes=np.array([1.0]))
+    a, b = exact(LOSSES, weak, kept=50_000).compression, exact(LOSSES, weak, kept=100_000).privacy
+    plan = replace(weak, weakest_amplitudes=np.array([0.4 * math.sqrt(b / a)]))
+    assert best_kept(exact, LOSSES, plan) == pytest.approx(40_000, abs=1)
 
 
 def test_sending_everything_leaves_no_compression_error():
@@ -157,7 +249,7 @@ def test_the_best_k_is_no_worse_than_any_other(
 def test_where_power_alone_limits_the_best_share_is_where_both_errors_change_alike():
     # The compression error is A(1 − p) and the privacy error Bp², so p = A/(2B); a reach that makes it 0.4 is found.
     weak = course(dimension=100_000, privacy_limit=math.inf, weakest_amplitudes=np.array([1.0]))
-    for bound in BOUNDS.values():
+    for bound in (printed, corrected):
         a, b = 1000 * (bound(LOSSES, weak, kept=99_900).compression), bound(LOSSES, weak, kept=100_000).privacy
         plan = replace(weak, weakest_amplitudes=np.array([math.sqrt(0.8 * b / a)]))
         assert best_kept(bound, LOSSES, plan) == pytest.approx(40_000, abs=1)

@@ -21,12 +21,16 @@ from pfels.uplink.channel import slots
 class Forecast:
     """What a scheme's rounds will use: β, noise multipliers, limits, and all that a ledger holds.
 
-    Where nobody sends and nothing limits β, it is infinite, and no limit is counted.
+    Where nobody sends and nothing limits β, it is infinite, and no limit is counted. `noise_powers` is E‖noise‖² in the
+    server's estimate of each round, before any decoding, in units of (ητC₁)²; `sent_shares` is the sum over the rounds
+    of the share of the coordinates that is sent.
     """
 
-    devices: int
+    setting: Setting
     betas: list[float] = field(default_factory=list)
     noise_multipliers: list[float] = field(default_factory=list)
+    noise_powers: list[float] = field(default_factory=list)
+    sent_shares: float = 0.0
     limits: Counter[str] = field(default_factory=Counter)
     energies: list[float] = field(default_factory=list)
     subcarriers: int = 0
@@ -36,7 +40,8 @@ class Forecast:
     claimed_epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        self._mu_squared, self._participations = np.zeros(self.devices), np.zeros(self.devices, np.int64)
+        devices = self.setting.devices
+        self._mu_squared, self._participations = np.zeros(devices), np.zeros(devices, np.int64)
 
     def add(self, plan: RoundPlan, *, subcarriers: int) -> None:
         """Add one more round, sent in slots of `subcarriers` channel uses."""
@@ -45,6 +50,7 @@ class Forecast:
             self.betas.append(plan.air.beta)
             self.limits[plan.air.limit] += math.isfinite(plan.air.beta)
             self.energies.append(math.fsum(plan.air.energy_bounds))
+        self._add_noise(plan)
         if event.participants or event.noise_multiplier > 0:
             self.noise_multipliers.append(event.noise_multiplier)
         if event.participants:
@@ -57,11 +63,18 @@ class Forecast:
         self.cohort_dependent = self.cohort_dependent or event.cohort_dependent
         self.claimed_epsilon = plan.claimed_epsilon
 
+    def _add_noise(self, plan: RoundPlan) -> None:
+        """Noise of standard deviation zs/n on each coordinate sent, where the server divides by n."""
+        d, bound = self.setting.dimension, self.setting.bound
+        width, s = (d, bound) if plan.air is None else (plan.subcarriers, plan.air.bound)
+        self.noise_powers.append(width * (plan.event.noise_multiplier * s / (plan.divisor * bound)) ** 2)
+        self.sent_shares += width / d
+
     def ledger(self) -> Ledger:
         """The ledger of a run of these rounds, without the energy spent, which only a training can tell."""
         ids = np.flatnonzero(self._participations)
         return Ledger(
-            server=ServerLedger(self.devices, ids, self._mu_squared[ids], self._participations[ids]),
+            server=ServerLedger(self.setting.devices, ids, self._mu_squared[ids], self._participations[ids]),
             noise_multipliers=Counter(self.noise_multipliers),
             energy_bound=math.fsum(self.energies) if self.energies else None,
             subcarriers=self.subcarriers,
@@ -83,7 +96,7 @@ def forecast(links: Mapping[str, Link], *, rounds: int, subcarriers: int) -> dic
     for name, link in links.items():
         draws = CachedDraws(link.setting, link.draws.seed)
         cached[name] = replace(draws, cache=caches.setdefault(draws.law, draws.cache))
-    forecasts = {name: Forecast(link.setting.devices) for name, link in links.items()}
+    forecasts = {name: Forecast(link.setting) for name, link in links.items()}
     for t in range(rounds):
         for name, link in links.items():
             forecasts[name].add(link.scheme.prepare(cached[name], t), subcarriers=subcarriers)

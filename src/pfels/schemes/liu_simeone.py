@@ -1,9 +1,11 @@
 """Adaptive power control under a budget for the whole training (Liu and Simeone 2021, uncoded, over the air).
 
 Noise of an early round fades by a factor ρ per round as the training contracts, so the noise that the last model
-carries is Σₜ ρ^(T−1−t)/βₜ². Under a budget Σₜ (βₜC/σ₀)² ≤ μ² for every device, over the rounds in which it takes part,
-and under the power limits, it is least at βₜ = min(ν·ρ^((T−1−t)/4), power limit of round t), with the largest ν that
-the worst device's budget allows. As in the paper of the scheme, cohorts and channels are known beforehand.
+carries is Σₜ ρ^(T−1−t)/βₜ². With every device in every round, as in the paper of the scheme, a budget Σₜ (βₜC/σ₀)² ≤ μ²
+and the power limits, its minimum is at βₜ = min(ν·ρ^((T−1−t)/4), power limit of round t). With cohorts the rule stays,
+and ν is the maximum at which every device is within the budget over the rounds in which it takes part. It is then not
+quite the minimum: rounds without the worst device could carry more. As in the paper, all channels, and here all
+cohorts, are known beforehand.
 """
 
 from dataclasses import dataclass, field
@@ -11,10 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import brentq
 
-from pfels.arrays import Reals
-from pfels.privacy.accountant import server_loss
+from pfels.arrays import DeviceIds, Reals, Rounds
+from pfels.errors import InputError
+from pfels.privacy.accountant import COHORT_DEPENDENT, server_loss
 from pfels.privacy.calibration import RequiredNoise
-from pfels.privacy.events import beta_at
+from pfels.privacy.events import Adversary, beta_at, rounded_up
 from pfels.privacy.gaussian import gaussian_mu
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
@@ -26,6 +29,7 @@ from pfels.uplink.clipping import clip
 from pfels.uplink.power import align
 
 SAFE = 1 - 1e-9  # the rounding of a running sum must not spend more than the budget
+SMALLEST_SHARE = 1e-9  # below it the first rounds would bring nothing but noise
 
 
 @dataclass
@@ -68,6 +72,8 @@ class LiuSimeone:
         """The noise of the last round, before anybody is drawn: as if a device took part in every round, and power
         never limited the level."""
         s, shares = self.setting, self._shares() ** 2
+        if s.budget.adversary is Adversary.OUTSIDER:
+            raise InputError(f"--adversary outsider: {COHORT_DEPENDENT}; ask for --adversary server")
         allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2
         z = float(np.sqrt(shares.sum() / allowed)) / SAFE
         loss = server_loss(mu_squared=float(shares.sum()) / z**2, participations=s.rounds, delta=s.delta)
@@ -78,6 +84,12 @@ class LiuSimeone:
         own = self.setting.own
         rho = own.contraction if isinstance(own, LiuSimeoneSettings) else LiuSimeoneSettings().contraction
         shares: Reals = rho ** (np.arange(self.setting.rounds)[::-1] / 4)
+        if shares[0] < SMALLEST_SHARE:
+            allowed = rounded_up(SMALLEST_SHARE ** (4 / (len(shares) - 1)), digits=3)
+            raise InputError(
+                f"liu-simeone.contraction = {rho:g}: must be at least {allowed:g} for {len(shares)} rounds; with less, "
+                f"the level of the first is below {SMALLEST_SHARE:g} of the last one's"
+            )
         return shares
 
     def _levels(self, draws: Draws) -> Levels:
@@ -87,9 +99,9 @@ class LiuSimeone:
             cohorts = [draws.cohort(t) for t in range(s.rounds)]
             limits = [self._power_limit(draws, t) for t in range(s.rounds)]
             kept.power_limits, kept.draws = np.array(limits), draws
-            rounds = np.repeat(np.arange(s.rounds), [len(cohort) for cohort in cohorts])
+            rounds = np.repeat(np.arange(s.rounds, dtype=np.int64), [len(cohort) for cohort in cohorts])
             _, who = np.unique(np.concatenate(cohorts), return_inverse=True)
-            kept.betas = self._split(kept.power_limits, rounds, who)
+            kept.betas = self._split(kept.power_limits, rounds, who.astype(np.int64, copy=False))
         return kept
 
     def _power_limit(self, draws: Draws, t: int) -> float:
@@ -97,13 +109,14 @@ class LiuSimeone:
         h, P = draws.gains(t, cohort), draws.powers(cohort)
         return align(h, P, bound=self.setting.bound, share=1.0, privacy_limit=np.inf).beta
 
-    def _split(self, power_limits: Reals, rounds: Reals, who: Reals) -> Reals:
+    def _split(self, power_limits: Reals, rounds: Rounds, who: DeviceIds) -> Reals:
         """The levels with which no device spends more than the budget; `rounds` and `who` list the participations."""
         s, shares = self.setting, self._shares()
         allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2 * SAFE
 
         def at(log_level: float) -> Reals:
-            return np.minimum(np.exp(log_level) * shares, power_limits)
+            levels: Reals = np.minimum(np.exp(log_level) * shares, power_limits)
+            return levels
 
         def excess(log_level: float) -> float:
             costs = (at(log_level)[rounds] * s.bound / s.noise_std) ** 2

@@ -2,7 +2,8 @@
 
 A device whose gain is below a public floor g stays silent. All others invert their channels to one public level,
 β = g·√P_min/(ητC₁): what the weakest power limit P_min carries at the floor. The server divides by the number of
-senders. The scheme has no privacy limit; `[truncated-inversion] private` adds the one of WFL-PDP, for a budget.
+senders, and leaves the model as it is if there is none. The scheme has no privacy limit; `[truncated-inversion]
+private` adds the one of WFL-PDP, for a budget.
 """
 
 import math
@@ -20,6 +21,8 @@ from pfels.training.updates import LocalUpdates
 from pfels.uplink.channel import snr_at
 from pfels.uplink.clipping import clip
 
+ROUNDING = 1e-12  # relative; |h| of a gain at the end of its law's range, which may be the floor, is rounded
+
 
 @dataclass(frozen=True)
 class TruncatedInversion:
@@ -30,12 +33,12 @@ class TruncatedInversion:
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
         """Who of the cohort is above the floor, and the level that all of them carry."""
         s, cohort, g = self.setting, draws.cohort(t), self.floor
-        sending = cohort[np.abs(draws.gains(t, cohort)) >= g]
+        sending = cohort[np.abs(draws.gains(t, cohort)) >= g * (1 - ROUNDING)]
         power_limit = g * math.sqrt(self._smallest_power()) / s.bound
         beta, limit = min((power_limit, "power"), (self._privacy_limit(), "privacy"))
         h, P = draws.gains(t, sending), draws.powers(sending)
         return RoundPlan.make(
-            s, t, cohort, sending=sending, subcarriers=s.dimension, divisor=max(len(sending), 1),
+            s, t, cohort, sending=sending, subcarriers=s.dimension, divisor=len(sending) or math.inf,
             cohort_dependent=True, claimed=False, air=AirLink(h, P, beta, limit, bound=s.bound, share=1.0),
         )  # fmt: skip
 
@@ -47,7 +50,7 @@ class TruncatedInversion:
         return plan.transmit(clip(part.updates, bound=self.setting.bound), part.places)
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
-        """The mean update of those who sent; the server knows how many they are."""
+        """The mean update of those who sent; the server knows how many they are. Zero if nobody did."""
         return y / (plan.divisor * plan.beta)
 
     @property

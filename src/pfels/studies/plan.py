@@ -20,6 +20,7 @@ from pfels.schemes.registry import usable_schemes
 from pfels.schemes.scheme import decodes
 from pfels.schemes.setting import Setting
 from pfels.studies.budget import set_by_budget, with_budget
+from pfels.studies.noise_ratio import noise_ratios
 from pfels.studies.theory import (
     BOUNDS,
     Bound,
@@ -86,12 +87,16 @@ def scheme_plan(forecast: Forecast, link: Link, config: Config) -> SchemePlan:
     """One scheme's link budget; schemes with ideal links have no β, no limit and no energy."""
     totals = forecast.ledger().summary(link.setting, slot_s=config.channel.slot_ms / 1000)
     rounds, energy, noise = config.rounds, totals["energy_bound"], forecast.noise_multipliers
+    ratios = noise_ratios(forecast, link)
     row: SchemePlan = {
         "beta": _levels(forecast.betas),
         "limits": {name: count / rounds for name, count in sorted(forecast.limits.items())},
         "privacy_limited_rounds": totals["privacy_limited_rounds"],
         "noise_multiplier_min": totals["privacy"]["noise_multiplier_min"],
         "noise_multiplier_median": statistics.median(noise) if noise else None,
+        "noise_ratio_round": ratios.round,
+        "noise_ratio_sum": ratios.sum,
+        "noise_ratio_coordinate": ratios.coordinate,
         "energy": energy,
         "energy_per_round": None if energy is None else energy / rounds,
         "subcarriers": totals["subcarriers"],
@@ -115,7 +120,7 @@ def assumed_losses(config: Config) -> LossAssumptions:
 
     No gradient is longer than C₁ (Assumption 1), so ζ̄² ≤ C₁² and, where data are not IID, κ² ≤ C₁². A start that
     knows nothing has the loss log(classes). L is the largest with which Theorem 4 covers the learning rate. With all
-    four so, the preferred k depends neither on the learning rate nor on C₁.
+    four so, the k that the printed and the corrected bound prefer depends neither on the learning rate nor on C₁.
     """
     training = config.training
     return LossAssumptions(
@@ -141,15 +146,16 @@ def course_of(config: Config, setting: Setting, weakest_amplitudes: Reals) -> Tr
 
 
 def _theory(config: Config, setting: Setting, weakest_amplitudes: Reals, losses: LossAssumptions) -> Theory:
-    """Both bounds at the config's k and at the k that each prefers, for PFELS."""
+    """Each bound at the config's k and at the k that it prefers, for PFELS at the config's learning rate."""
     course, training = course_of(config, setting, weakest_amplitudes), config.training
     limit = learning_rate_limit(losses, local_steps=training.local_epochs, lost=1 - setting.share)
+    largest = training.clip**2  # Assumption 1: no gradient is longer than C₁
     bounds: dict[str, BoundAtK] = {}
     for name, bound in BOUNDS.items():
-        best = best_kept(bound, losses, course)
+        here, best = setting.kept, best_kept(bound, losses, course)
         bounds[name] = {
-            "here": _terms(bound(losses, course, kept=setting.kept), setting.kept, setting.dimension),
-            "best": _terms(bound(losses, course, kept=best), best, setting.dimension),
+            "here": _terms(bound(losses, course, kept=here), here, setting.dimension, largest),
+            "best": _terms(bound(losses, course, kept=best), best, setting.dimension, largest),
         }
     return {
         "assumed": {
@@ -159,6 +165,7 @@ def _theory(config: Config, setting: Setting, weakest_amplitudes: Reals, losses:
             "kappa_squared": losses.kappa_squared,
             "initial_gap": losses.initial_gap,
         },
+        "gradient_bound_squared": largest,
         "learning_rate": training.learning_rate,
         "learning_rate_limit": limit,
         "learning_rate_covered": training.learning_rate <= limit * (1 + 1e-12),
@@ -166,7 +173,7 @@ def _theory(config: Config, setting: Setting, weakest_amplitudes: Reals, losses:
     }
 
 
-def _terms(bound: Bound, kept: int, dimension: int) -> BoundTerms:
+def _terms(bound: Bound, kept: int, dimension: int, largest: float) -> BoundTerms:
     return {
         "kept": kept,
         "ratio": kept / dimension,
@@ -175,4 +182,5 @@ def _terms(bound: Bound, kept: int, dimension: int) -> BoundTerms:
         "privacy": bound.privacy,
         "proven": bound.proven,
         "total": bound.total,
+        "vacuous": bound.total > largest,
     }

@@ -1,12 +1,28 @@
-"""The convergence bound of Theorem 4, as the paper prints it and as its own proof has it, and the k that each prefers.
+"""Convergence bounds for PFELS: Theorem 4 as the paper prints it, as its own proof has it, and with the inner product
+computed exactly; and the k that each prefers.
 
-Both bound the mean of E‖∇f(θᵗ)‖² over the rounds by three errors. They differ in two places:
+All bound the mean of E‖∇f(θᵗ)‖² over the rounds by three errors. Printed and corrected differ in two places:
 
 - **privacy error**: printed with r³. The proof takes the one noise vector that arrives for r independent ones that
   are averaged; Δ̂ holds Aᵀz/(rβ) once, of squared norm kσ₀²/(rβ)², so the exponent is 2.
 - **compression error**: printed with λₖ/r, while the proof arrives at λₖ.
 
 The proof also needs λₖ = 1 − k/d to be at most π = 1/3, so neither bound is proven below p = 2/3.
+
+**exact** uses E⟨∇f, AᵀAΔ⟩ = p⟨∇f, Δ⟩, since A does not depend on Δ, where the proof has Young's inequality. With
+a = ητL, G = ‖∇f(θ)‖², and h the mean of ∇fᵢ(θᵢˢ) over all devices i and steps s, if a ≤ 1/(12γ²):
+
+1. Smoothness, with E‖AᵀAv‖² = p‖v‖²: E f(θ⁺) ≤ f − pητ·E⟨∇f, h⟩ + (L/2)(p·E‖Δ̄‖² + kσ₀²/(rβ)²), Δ̄ the cohort's mean.
+2. 2⟨∇f, h⟩ = G + ‖h‖² − ‖∇f − h‖², and E‖∇f − h‖² ≤ L²D, D the mean of E‖θᵢˢ − θ‖² (Assumption 2, Jensen).
+3. E‖Δ̄‖² ≤ 2η²τζ̄²/r + 2(ητ)²(E‖h‖² + M/r): gradient noise, then r devices drawn without replacement; M, the mean of
+   E‖∇fᵢ(θᵢˢ)‖², is at most 2(L²D + γ²G + κ²) (Assumptions 3 and 5). As 2a ≤ 1, ‖h‖² drops out with that of step 2.
+4. Drift: D ≤ η²τζ̄² + 2a²D + (4/3)(ητ)²(γ²G + κ²), and 2a² ≤ 1/2, so L²D ≤ 2a²ζ̄²/τ + (8/3)a²(γ²G + κ²).
+5. Together at least half of G is left: (pητ/4)·G ≤ f − E f(θ⁺) + (pητ/2)·R + Lkσ₀²/(2r²β²), with
+   R = (2a²/τ + 2a/(τr) + 8a³/(τr))·ζ̄² + ((8/3)a² + (4a/r)(1 + (8/3)a²))·κ². Sum over the rounds (Assumption 4).
+
+So the mean of G is at most 4(f(θ⁰) − f_inf)/(Tpητ) + 2R + 2Ldσ₀²·mean(1/β²)/(ητr²). Compression costs progress, by 1/p,
+and the noise per unit of progress does not grow with k: where privacy limits β, p = 1 is best; where power does, 1/β²
+is proportional to p(ητC₁)², so that p enters the first and the last error only as pη.
 """
 
 import math
@@ -20,6 +36,7 @@ from pfels.errors import InputError
 from pfels.uplink.power import beta_limit
 
 PI = 1 / 3  # the constant π that the proof of Theorem 4 settles on
+EXACT_CONDITION = 12  # the exact bound needs 1/(ητL) to be at least this many times γ²
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +92,7 @@ class TrainingCourse:
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on the mean of E‖∇f(θᵗ)‖², in its three parts, and whether the proof reaches this k."""
+    """A bound on the mean of E‖∇f(θᵗ)‖², in its three parts, and whether the proof covers this case."""
 
     optimisation: float
     compression: float
@@ -94,11 +111,28 @@ def printed(losses: LossAssumptions, course: TrainingCourse, *, kept: int) -> Bo
 
 
 def corrected(losses: LossAssumptions, course: TrainingCourse, *, kept: int) -> Bound:
-    """The bound that the proof arrives at: λₖ for λₖ/r, and one noise vector a round, so r² for r³."""
+    """The bound that the proof arrives at: λₖ for λₖ/r, and one noise vector per round, so r² for r³."""
     return _bound(losses, course, kept, compression=1.0, noise=course.cohort**2)
 
 
-BOUNDS: dict[str, Callable[..., Bound]] = {"printed": printed, "corrected": corrected}
+def exact(losses: LossAssumptions, course: TrainingCourse, *, kept: int) -> Bound:
+    """The bound with the exact inner product (above); its compression error is the progress that p < 1 costs."""
+    step, tau, r = course.learning_rate * course.local_steps, course.local_steps, course.cohort
+    L, zeta2, kappa2 = losses.smoothness, losses.gradient_variance, losses.kappa_squared  # noqa: N806
+    a, p = step * L, kept / course.dimension
+    noise = (2 * a**2 + 2 * a / r + 8 * a**3 / r) / tau * zeta2
+    differences = (8 / 3 * a**2 + 4 * a / r * (1 + 8 / 3 * a**2)) * kappa2
+    progress = 4 * losses.initial_gap / (len(course.weakest_amplitudes) * step)
+    variance = course.noise_std**2 * course.mean_inverse_square(kept)
+    return Bound(
+        optimisation=progress + 2 * (noise + differences),
+        compression=progress * (1 / p - 1),
+        privacy=2 * L * course.dimension * variance / (step * r**2),
+        proven=a <= (1 + 1e-12) / (EXACT_CONDITION * losses.gamma_squared),
+    )
+
+
+BOUNDS: dict[str, Callable[..., Bound]] = {"printed": printed, "corrected": corrected, "exact": exact}
 
 
 def _bound(losses: LossAssumptions, course: TrainingCourse, kept: int, *, compression: float, noise: int) -> Bound:
@@ -131,10 +165,13 @@ def _condition(*, gamma2: float, lost: float) -> float:
 
 
 def best_kept(bound: Callable[..., Bound], losses: LossAssumptions, course: TrainingCourse) -> int:
-    """The k from 1 to d that minimises `bound`, with β determined anew for each k.
+    """The k from 1 to d that minimises `bound` at this η, with β determined anew for each k.
 
-    The compression error falls linearly in k, and the privacy error k·max(k/a, 1/b²) of a round is convex in it, so
-    the first k from which a step up no longer helps is the best of all.
+    Both errors that depend on k are convex in it: the compression error is linear, or proportional to d/k − 1 (exact),
+    and the privacy error of a round is k·max(k/a, 1/b²), or max(k/a, 1/b²) (exact). So the first k from which a step up
+    no longer helps is the best of all.
+
+    At matched progress, pη fixed, the exact bound needs no search: none of its errors rises with p, so p = 1 is best.
     """
 
     def raised(kept: int) -> float:  # the optimisation error does not depend on k, and would only blur the difference

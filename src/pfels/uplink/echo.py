@@ -66,6 +66,19 @@ def noise_rms(weights: Reals, *, heard: Reals, workload: Reals) -> float:
     return float(np.sqrt(_variance(_noise(weights, heard, workload))))
 
 
+def decoded_noise(weights: Reals, *, heard: Reals, turns: int) -> tuple[Reals, Reals]:
+    """What decoding makes of noise of variance 1 in each of `turns` rounds of a block: the variance in the n-th decoded
+    round, Σ_{k≤n} (C⁻¹)_k², and the share ((1, 1, …) ∗ C⁻¹)_k² that a round's variance has in the variance of the last
+    sum if k rounds of the block follow it.
+
+    >>> [part.tolist() for part in decoded_noise(np.ones(1), heard=np.ones(1), turns=2)]
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    alone = np.zeros(turns)
+    alone[0] = 1.0
+    return np.cumsum(_noise(weights, heard, alone) ** 2), _noise(weights, heard, np.ones(turns)) ** 2
+
+
 def model_workload(rounds: int, *, every: int, momentum: float) -> Reals:
     """How much of a round's decoded sum is in the model k turns of its block later, k = 0 … `rounds` − 1, where a block
     has a turn every `every` rounds: 1, or with server momentum ρ (1 − ρ^(k·every+1))/(1 − ρ)."""

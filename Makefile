@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/pfels compare demo --seeds 0,1,2 --jobs 2 --out runs/demo
+	$(BIN)/pfels compare demo --total-epsilon 16 --seeds 0,1,2 --jobs 2 --out runs/demo
 	@echo "report: $$($(BIN)/pfels report runs/demo)"
 
 # Four real SuperNodes on loopback, held to what the simulator makes of the same config.

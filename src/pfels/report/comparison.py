@@ -39,7 +39,7 @@ def accuracy(figure: Spread, seeds: int) -> str:
 def chosen(table: Comparison) -> tuple[Sequence[str], list[Sequence[str]]]:
     """The columns and rows of the settings that were chosen; a star marks an end of the grid."""
     tuned = {name: row["tuned"] for name, row in table["schemes"].items() if "tuned" in row}
-    keys = list(dict.fromkeys(key for each in tuned.values() for key in each["settings"]))
+    keys = [key for key, values in _values(table).items() if len(values) > 1 or len(tuned) == 1]
     return (
         ("scheme", *(SHORT.get(key, key.rpartition(".")[2].replace("_", " ")) for key in keys), "trials"),
         [
@@ -53,6 +53,15 @@ def chosen(table: Comparison) -> tuple[Sequence[str], list[Sequence[str]]]:
     )
 
 
+def _values(table: Comparison) -> dict[str, set[object]]:
+    """The values that were chosen for each setting."""
+    found: dict[str, set[object]] = {}
+    for row in table["schemes"].values():
+        for key, value in row["tuned"]["settings"].items():
+            found.setdefault(key, set()).add(value)
+    return found
+
+
 def _value(value: object, *, starred: bool) -> str:
     if value is None:
         return "–"
@@ -62,11 +71,15 @@ def _value(value: object, *, starred: bool) -> str:
 def chosen_notes(table: Comparison) -> list[str]:
     """How the settings were chosen."""
     first = next(iter(table["schemes"].values()))["tuned"]
+    several = len(table["schemes"]) > 1
+    same = [f"{key} = {value}" for key, (value, *others) in _values(table).items() if several and not others]
+    common = [f"For all schemes that have it: {listed(same)}."] if same else []
     return [
+        *common,
         "Chosen for each scheme out of one grid, by mean accuracy on seeds "
         f"{listed([str(seed) for seed in first['seeds']])}, which no row above reports; trials: combinations tried. "
         "– marks a setting that the scheme does not have, * the smallest or largest value tried: the best may lie "
-        "beyond."
+        "beyond.",
     ]
 
 

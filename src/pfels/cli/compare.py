@@ -110,4 +110,5 @@ def command(
             columns, rows = comparison.chosen(table)
             print_table(columns, rows, title="", notes=comparison.chosen_notes(table))
         print_notes([*notes, *comparison.notes(table)])
-    say(f"run directories: {folder}; the table: {written}")
+    say(f"run directories: {folder}")
+    say(f"table: {written}")

@@ -63,10 +63,8 @@ def server_loss(*, mu_squared: float, participations: int, delta: float) -> Priv
 
 def at_another_delta(figure: ExplainedFigure, *, delta: float) -> ExplainedFigure:
     """The server's figure at another δ: its ε and δ tell μ, and μ tells every other pair."""
-    if not figure["epsilon"]:
-        return {**figure, "delta": delta}
-    mu = gaussian_mu(epsilon=figure["epsilon"], delta=figure["delta"])
-    times = figure.get("participations", 0)
+    epsilon, times = figure["epsilon"], figure.get("participations", 0)
+    mu = math.inf if epsilon is None else gaussian_mu(epsilon=epsilon, delta=figure["delta"]) if epsilon > 0 else 0.0
     return server_loss(mu_squared=(mu * (1 + 1e-12)) ** 2, participations=times, delta=delta).as_dict()
 
 

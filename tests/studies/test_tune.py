@@ -203,5 +203,11 @@ def test_a_figure_at_another_delta_is_that_of_the_same_noise():
         assert found["epsilon"] == pytest.approx(there["epsilon"], rel=1e-9)
         assert found["epsilon"] >= there["epsilon"]
         assert (found["delta"], found["participations"]) == (1e-5, 3)
+    nothing = server_loss(mu_squared=1e-6, participations=3, delta=1e-3).as_dict()
+    assert nothing["epsilon"] == 0
+    assert (
+        at_another_delta(nothing, delta=1e-5)["epsilon"]
+        >= server_loss(mu_squared=1e-6, participations=3, delta=1e-5).epsilon
+    )
     none = server_loss(mu_squared=float("inf"), participations=3, delta=1e-3).as_dict()
     assert at_another_delta(none, delta=1e-5)["epsilon"] is None

@@ -63,8 +63,9 @@ def server_loss(*, mu_squared: float, participations: int, delta: float) -> Priv
 
 def at_another_delta(figure: ExplainedFigure, *, delta: float) -> ExplainedFigure:
     """The server's figure at another δ: its ε and δ tell μ, and μ tells every other pair."""
-    epsilon, times = figure["epsilon"], figure.get("participations", 0)
-    mu = math.inf if epsilon is None else gaussian_mu(epsilon=epsilon, delta=figure["delta"]) if epsilon > 0 else 0.0
+    epsilon, times, mu = figure["epsilon"], figure.get("participations", 0), math.inf
+    if epsilon is not None:
+        mu = gaussian_mu(epsilon=max(epsilon, 1e-9), delta=figure["delta"])  # several μ have ε = 0: the largest of them
     return server_loss(mu_squared=(mu * (1 + 1e-12)) ** 2, participations=times, delta=delta).as_dict()
 
 

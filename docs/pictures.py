@@ -19,6 +19,9 @@ STYLES = {
     "pfels": ("#c0392b", (0, (6, 1)), "s"),
     "wfl-pdp": ("#1f6fb4", "--", "^"),
     "wfl-p": ("#2c8a4b", (0, (3, 1, 1, 1)), "D"),
+    "liu-simeone": ("#17a2b8", (0, (1, 1)), "<"),
+    "truncated-inversion": ("#e377c2", (0, (5, 2)), ">"),
+    "artificial-noise": ("#9a9a9a", "-", "x"),
 }
 
 
@@ -47,7 +50,7 @@ def curves(folder: Path) -> dict[str, list[list[dict]]]:
 def draw(runs: dict[str, list[list[dict]]], target: Path) -> None:
     """Accuracy against rounds, channel uses and energy: mean over seeds, with the range as a band."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    figure, panels = plt.subplots(1, 3, figsize=(10, 3.1), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(10, 3.7), sharey=True, layout="constrained")
     axes = [
         ("round", "rounds", False),
         ("symbols", "channel uses", True),
@@ -68,7 +71,7 @@ def draw(runs: dict[str, list[list[dict]]], target: Path) -> None:
         if logarithmic:
             panel.set_xscale("log")
     panels[0].set_ylabel("test accuracy")
-    panels[0].legend(frameon=False, loc="lower right")
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=5)
     panels[2].set_title("fedavg and dp-fedavg: no energy is modelled", fontsize=8, color="#555555")
     figure.savefig(target, dpi=160)
 

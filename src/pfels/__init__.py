@@ -5,8 +5,9 @@
 >>> sorted(result.summary)[:3]
 ['accuracy', 'accuracy_last', 'airtime_s']
 
-Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `compare`, `sweep`. Without training:
-`plan`, `privacy_figures`, with a `Budget` against an `Adversary`. The paper: `reproduce`. A page: `write_report`.
+Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `sweep` and `compare`, with a `Tuning`
+(`tuning_of` a preset) where each scheme is to have its own best settings. Without training: `plan`, `privacy_figures`,
+with a `Budget` against an `Adversary`. The paper: `reproduce`. A page: `write_report`.
 Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
 
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from pfels.privacy.calibration import Budget
     from pfels.privacy.events import Adversary
     from pfels.report.page import write_report
-    from pfels.studies.compare import compare
+    from pfels.studies.compare import compare, tuning_of
     from pfels.studies.plan import plan
     from pfels.studies.privacy import privacy_figures
     from pfels.studies.sweep import sweep
+    from pfels.studies.tune import Tuning
 
 __version__ = version("pfels")
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "InputError",
     "Result",
     "RunError",
+    "Tuning",
     "compare",
     "load_config",
     "plan",
@@ -45,6 +48,7 @@ __all__ = [
     "reproduce",
     "run",
     "sweep",
+    "tuning_of",
     "write_report",
 ]
 
@@ -56,6 +60,7 @@ _MODULES = {
     "InputError": "errors",
     "Result": "experiment.result",
     "RunError": "errors",
+    "Tuning": "studies.tune",
     "compare": "studies.compare",
     "load_config": "config.load",
     "plan": "studies.plan",
@@ -64,6 +69,7 @@ _MODULES = {
     "reproduce": "paper.reproduce",
     "run": "experiment.loop",
     "sweep": "studies.sweep",
+    "tuning_of": "studies.compare",
     "write_report": "report.page",
 }
 

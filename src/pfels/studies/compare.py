@@ -40,8 +40,8 @@ def compare(
     """Run several schemes, all by default, over several seeds: one row per scheme, and each pair of them compared.
 
     `base` is a preset, a TOML file or a config. With a `budget`, every scheme whose noise a budget sets is brought to
-    it for the whole training; `on_budget` of a row says whether it was. With `tuning`, made by `tuning_of`, each scheme
-    has the settings that are best for it out of one common grid, chosen on other seeds.
+    it for the whole training; `on_budget` of a row says whether it was. With `tuning` each scheme has the settings that
+    are best for it out of one common grid, chosen on other seeds: `tuning_of(base)` has the preset's grid.
 
     >>> import pfels, tempfile
     >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
@@ -86,7 +86,11 @@ def tuning_of(
     seeds: Sequence[int] = TUNING_SEEDS,
 ) -> Tuning:
     """A common grid to choose from: the one that is given, or the `[tune]` of a preset or file, without the keys that
-    are set by hand and without those that none of the schemes uses."""
+    are set by hand and without those that none of the schemes uses.
+
+    >>> tuning_of("demo", schemes=["fedavg"]).axes["server.learning_rate"]
+    [0.1, 0.25, 0.5, 1.0]
+    """
     fixed = set(overrides or {})
     if grid is not None:
         for key in grid:

@@ -13,8 +13,8 @@ import pfels
 from tests.conftest import small
 
 NAMES = {
-    "Adversary", "Budget", "Config", "GuardError", "InputError", "Result", "RunError", "Tuning", "compare", "load_config",
-    "plan", "presets", "privacy_figures", "reproduce", "run", "sweep", "tuning_of", "write_report",
+    "Adversary", "Budget", "Config", "GuardError", "InputError", "Result", "RunError", "Tuning", "compare",
+    "load_config", "plan", "presets", "privacy_figures", "reproduce", "run", "sweep", "tuning_of", "write_report",
 }  # fmt: skip
 FUNCTIONS = sorted(name for name in NAMES if inspect.isfunction(getattr(pfels, name)))
 

@@ -27,7 +27,7 @@ def test_the_public_names_are_those_and_can_be_found():
 
 
 def test_every_public_function_has_an_example():
-    assert len(FUNCTIONS) == 9
+    assert len(FUNCTIONS) == 10
     for name in FUNCTIONS:
         assert ">>> " in (inspect.getdoc(getattr(pfels, name)) or ""), name
 

@@ -15,7 +15,7 @@ from pfels.config.load import differing_keys, load_config, parse_value, presets,
 from pfels.config.tree import LATER_KEYS, NEUTRAL_KEYS, Config
 from pfels.errors import InputError
 from pfels.schemes import registry
-from pfels.schemes.registry import SchemeEntry, register, scheme_entry
+from pfels.schemes.registry import SchemeEntry, register, scheme_entry, scheme_names
 from pfels.schemes.scheme import OwnSettings
 
 
@@ -118,11 +118,16 @@ def test_the_page_of_settings_has_every_key_with_its_default():
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
     listed = dict(re.findall(r"^\| `([a-z_.-]+)` \| (\S.*?) \|", page, re.MULTILINE))
     unset = {"data.path", "data.per_device", "privacy.delta"}
-    defaults = {key: "false" if value is False else str(value) for key, value in Config().flat().items()}
-    own = validate({"scheme": "pfels-echo"}).flat()
-    defaults |= {key: str(value) for key, value in own.items() if key.startswith("pfels-echo.")}
+    defaults = {key: _toml(value) for key, value in Config().flat().items()}
+    for scheme in scheme_names():
+        own = validate({"scheme": scheme}).flat()
+        defaults |= {key: _toml(value) for key, value in own.items() if key.startswith(f"{scheme}.")}
     assert listed == {key: f"`{value}`" for key, value in defaults.items()} | dict.fromkeys(unset, "not set")
     assert all(f"`{name}`" in page for name in presets())
+
+
+def _toml(value: object) -> str:
+    return "false" if value is False else str(value)
 
 
 class Own(OwnSettings):
@@ -237,8 +242,8 @@ def test_settings_for_one_scheme_are_checked(tmp_path: Path, text: str, line: st
 
 def test_settings_that_came_later_leave_the_hash_of_earlier_configs_alone():
     """Run directories from before stay valid: at their defaults these keys are not part of the hash."""
-    config = load_config("demo")
+    config = load_config("demo", tuned=False)
     assert {"server.average", "data.features"} <= set(config.flat())
     older = {key: value for key, value in config.flat().items() if key not in {*NEUTRAL_KEYS, *LATER_KEYS}}
     assert config.digest() == hashlib.sha256(json.dumps(older, sort_keys=True).encode()).hexdigest()
-    assert load_config("demo", {"server.average": 0.5}).digest() != config.digest()
+    assert load_config("demo", {"server.average": 0.5}, tuned=False).digest() != config.digest()

@@ -66,7 +66,8 @@ def test_a_budget_is_met_and_never_overshot(pfels):
     )
     report = json.loads(done.stdout)
     assert 1.99 < report["server"]["epsilon"] <= 2
-    assert report["beta"] == pytest.approx(1 / (report["noise_multiplier"] * 0.25))
+    bound = load_config("demo").training.update_bound
+    assert report["beta"] == pytest.approx(1 / (report["noise_multiplier"] * bound))
 
 
 @pytest.mark.parametrize("adversary", list(Adversary))

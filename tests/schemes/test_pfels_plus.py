@@ -48,7 +48,8 @@ def forecast_privacy(config):
 
 def link_only(**changes) -> Link:
     """The paper's channel at N = 1000, r = 32, without a model."""
-    config = load_config("demo", {"scheme": "pfels-plus", "data.devices": 1000, "cohort.size": 32, **changes})
+    large = {"scheme": "pfels-plus", "data.devices": 1000, "cohort.size": 32}
+    config = load_config("demo", {**large, **changes}, tuned=False)
     law = {"channel.gain_mean": 0.02, "channel.gain_min": 0.0001, "channel.gain_max": 0.1}
     return link_of(load_config(config, law | changes), dimension=50_890)
 

@@ -13,7 +13,7 @@ from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.privacy import RunPrivacy
 from pfels.documents.studies import AggregateRow
 from pfels.experiment.reader import StoredRun
-from pfels.schemes.registry import scheme_entry, scheme_names
+from pfels.schemes.registry import BudgetBy, scheme_entry, scheme_names
 from pfels.studies.aggregate import aggregate
 
 Settings = dict[str, Any]  # a config as `table.key`
@@ -149,8 +149,8 @@ def effective(run: StoredRun) -> Settings:
     as that budget, since every seed has another one."""
     used, total = used_settings(run.config), run.config.privacy.total_epsilon
     used["privacy.delta"] = run.config.delta
-    claims = scheme_entry(run.config.scheme).claims
-    if claims and run.summary is not None and _on_budget(run.summary["privacy"], total):
+    by_claim = scheme_entry(run.config.scheme).budget in (BudgetBy.CLAIM, BudgetBy.SWITCH)
+    if by_claim and run.summary is not None and _on_budget(run.summary["privacy"], total):
         used["privacy.epsilon"] = f"for a total of {total:g}"
     return used
 
@@ -163,21 +163,31 @@ def _on_budget(privacy: RunPrivacy, total: float) -> bool:
 def _comparison(runs: Sequence[StoredRun]) -> Comparison:
     settings = [(run.config.scheme, effective(run)) for run in runs]
     keys = dict.fromkeys(key for _, flat in settings for key in flat if key != "seed")
-    differing = tuple(
-        key for key in keys if len({repr(flat.get(key)) for scheme, flat in settings if uses(scheme, key)}) > 1
-    )
+    differing = tuple(key for key in keys if _differs(key, settings))
+    within = {
+        name: [key for key in differing if _differs(key, [pair for pair in settings if pair[0] == name])]
+        for name, _ in settings
+    }
     gathered: dict[str, list[StoredRun]] = {}
     order = scheme_names()
     for run in sorted(runs, key=lambda run: (run.summary is None, order.index(run.config.scheme), run.config.seed)):
         flat = effective(run)
         key = repr([flat.get(name) for name in differing])
         gathered.setdefault(key if run.summary is not None else f"{key}, {run.config.seed}, unfinished", []).append(run)
-    groups = [Group(i, _label(members[0], differing), tuple(members)) for i, members in enumerate(gathered.values())]
+    groups = [
+        Group(i, _label(members[0], within[members[0].config.scheme]), tuple(members))
+        for i, members in enumerate(gathered.values())
+    ]
     return Comparison(tuple(groups), differing)
 
 
+def _differs(key: str, settings: Sequence[tuple[str, Settings]]) -> bool:
+    """Whether a setting differs among the schemes that use it."""
+    return len({repr(flat.get(key)) for scheme, flat in settings if uses(scheme, key)}) > 1
+
+
 def _label(run: StoredRun, differing: Sequence[str]) -> str:
-    """The scheme and the other settings that set a group apart."""
+    """The scheme, and the settings that set its groups apart from each other."""
     flat, scheme = effective(run), run.config.scheme
     leaves = [key.rpartition(".")[2] for key in differing]
     parts = [scheme]

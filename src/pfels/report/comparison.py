@@ -92,7 +92,7 @@ def pair_notes(found: Sequence[Pair]) -> list[str]:
         return ["One seed decides nothing: every difference in accuracy is undecided."]
     if not unclear:
         return ["Every difference in accuracy is above two standard errors of the paired differences over the seeds."]
-    named = listed([f"{p['better']} − {p['other']} {p['by']:+.3f}±{_error(p)}" for p in unclear])
+    named = listed([f"{p['better']} − {p['other']} {p['by']:+.4f}±{_error(p)}" for p in unclear])
     return [
         f"Undecided, within two standard errors of the paired differences over the seeds: {named}. "
         f"The other {counted(len(found) - len(unclear), 'difference')} in accuracy are beyond it."
@@ -100,7 +100,7 @@ def pair_notes(found: Sequence[Pair]) -> list[str]:
 
 
 def _error(pair: Pair) -> str:
-    return number(pair["standard_error"], ".3f")
+    return number(pair["standard_error"], ".4f")
 
 
 def notes(table: Comparison) -> list[str]:

@@ -16,17 +16,14 @@ from pfels.privacy.events import noise_multiplier_at
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import AirLink, RoundPlan
-from pfels.schemes.setting import Setting
-from pfels.training.updates import LocalUpdates
-from pfels.uplink.clipping import clip
+from pfels.schemes.wfl_p import WflP
 from pfels.uplink.power import align
 
 
 @dataclass(frozen=True)
-class ArtificialNoise:
-    """Whole updates over the air, each with as much noise as its device has power left for."""
-
-    setting: Setting
+class ArtificialNoise(WflP):
+    """Whole updates over the air, each with as much noise as its device has power left for; what is sent before the
+    noise, and the estimate, are WFL-P's."""
 
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
         """Who takes part in round t, at what level β, and how much noise each device adds."""
@@ -37,22 +34,11 @@ class ArtificialNoise:
         air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0, added=added)
         return RoundPlan.over_air(s, t, cohort, air, width=s.dimension, claimed=True)
 
-    def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
-        """Every coordinate is sent."""
-
-    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
-        """The signals of devices that have trained, before their noise."""
-        return plan.transmit(clip(part.updates, bound=self.setting.bound), part.places)
-
     def noise(self, draws: Draws, plan: RoundPlan, device: int) -> Tensor:
         """The noise that one device adds, as it transmits it."""
         place = int(np.flatnonzero(plan.sending == device)[0])
         std = plan.require_air().added_std(place, width=self.setting.dimension)
         return draws.device_noise(plan.round, device, std=std)
-
-    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
-        """The server's estimate of the cohort's mean update."""
-        return y / (self.setting.cohort_size * plan.beta)
 
     def _privacy_limit(self, squared_amplitudes: Reals) -> float:
         """The β at which the noise multiplier is the claim's z: (zβC)² = σ₀² + Σᵢ (aᵢ² − (βC)²)/d, solved for β."""

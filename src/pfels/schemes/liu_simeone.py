@@ -19,13 +19,10 @@ from pfels.privacy.accountant import COHORT_DEPENDENT, server_loss
 from pfels.privacy.calibration import RequiredNoise
 from pfels.privacy.events import Adversary, beta_at, rounded_up
 from pfels.privacy.gaussian import gaussian_mu
-from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import AirLink, RoundPlan
 from pfels.schemes.related_settings import LiuSimeoneSettings
-from pfels.schemes.setting import Setting
-from pfels.training.updates import LocalUpdates
-from pfels.uplink.clipping import clip
+from pfels.schemes.wfl_p import WflP
 from pfels.uplink.power import align
 
 SAFE = 1 - 1e-9  # the rounding of a running sum must not spend more than the budget
@@ -42,10 +39,9 @@ class Levels:
 
 
 @dataclass(frozen=True)
-class LiuSimeone:
-    """Whole updates over the air, at levels that split one budget over the rounds."""
+class LiuSimeone(WflP):
+    """Whole updates over the air, at levels that split one budget over the rounds; sends and receives as WFL-P."""
 
-    setting: Setting
     levels: Levels = field(default_factory=Levels)
 
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
@@ -56,17 +52,6 @@ class LiuSimeone:
         h, P = draws.gains(t, cohort), draws.powers(cohort)
         air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0)
         return RoundPlan.over_air(s, t, cohort, air, width=s.dimension, claimed=False)
-
-    def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
-        """Every coordinate is sent."""
-
-    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
-        """The signals of devices that have trained: their whole updates, clipped and scaled."""
-        return plan.transmit(clip(part.updates, bound=self.setting.bound), part.places)
-
-    def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
-        """The server's estimate of the cohort's mean update."""
-        return y / (self.setting.cohort_size * plan.beta)
 
     def required_noise(self) -> RequiredNoise:
         """The noise of the last round, before anybody is drawn: as if a device took part in every round, and power

@@ -16,19 +16,15 @@ from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import AirLink, RoundPlan
 from pfels.schemes.related_settings import TruncatedInversionSettings
-from pfels.schemes.setting import Setting
-from pfels.training.updates import LocalUpdates
+from pfels.schemes.wfl_p import WflP
 from pfels.uplink.channel import snr_at
-from pfels.uplink.clipping import clip
 
 ROUNDING = 1e-12  # relative; |h| of a gain at the end of its law's range, which may be the floor, is rounded
 
 
 @dataclass(frozen=True)
-class TruncatedInversion:
-    """Whole updates over the air, at the level that every gain above the floor carries."""
-
-    setting: Setting
+class TruncatedInversion(WflP):
+    """Whole updates over the air, at the level that every gain above the floor carries; sends as WFL-P."""
 
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
         """Who of the cohort is above the floor, and the level that all of them carry."""
@@ -41,13 +37,6 @@ class TruncatedInversion:
             s, t, cohort, sending=sending, subcarriers=s.dimension, divisor=len(sending) or math.inf,
             cohort_dependent=True, claimed=False, air=AirLink(h, P, beta, limit, bound=s.bound, share=1.0),
         )  # fmt: skip
-
-    def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
-        """Every coordinate is sent."""
-
-    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
-        """The signals of devices that have trained: their whole updates, clipped and scaled."""
-        return plan.transmit(clip(part.updates, bound=self.setting.bound), part.places)
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
         """The mean update of those who sent; the server knows how many they are. Zero if nobody did."""

@@ -175,7 +175,7 @@ def test_the_noise_of_the_two_known_settings_at_epsilon_8(preset: str, scheme: s
     assert row["noise_ratio_sum"] == pytest.approx(in_sum, rel=0.02)
     z, d, rounds = row["noise_multiplier_median"], planned["dimension"], planned["rounds"]
     if scheme == "pfels-plus":  # 32 devices or somewhat fewer per round, independent rounds
-        assert 1 < row["noise_ratio_round"] / (z * math.sqrt(d) / 32) < 1.1
+        assert 1 < row["noise_ratio_round"] / (z * math.sqrt(d) / 32) < 1.15
         assert 1 < row["noise_ratio_sum"] / (z * math.sqrt(d / rounds) / 32) < 1.2
 
 

@@ -176,7 +176,7 @@ def test_the_noise_of_the_two_known_settings_at_epsilon_8(preset: str, scheme: s
     z, d, rounds = row["noise_multiplier_median"], planned["dimension"], planned["rounds"]
     if scheme == "pfels-plus":  # 32 devices or somewhat fewer per round, independent rounds
         assert 1 < row["noise_ratio_round"] / (z * math.sqrt(d) / 32) < 1.15
-        assert 1 < row["noise_ratio_sum"] / (z * math.sqrt(d / rounds) / 32) < 1.2
+        assert 1 < row["noise_ratio_sum"] / (z * math.sqrt(d / rounds) / 32) < 1.25
 
 
 def test_sparsification_leaves_the_ratio_of_the_sum_as_it_is_in_pfels_plus_and_raises_it_in_pfels():

@@ -18,6 +18,7 @@ from pfels.flower.strategy import OverTheAir
 Change = Callable[[Message, int], Message | None]  # of a reply, given its node's partition; None: it never arrives
 Late = Callable[["InProcessGrid", int], bool]
 FIRST_NODE = 100  # its id; the others follow
+PLAIN = {"server__learning_rate": 1.0, "server__average": 0.0}  # the model moves by the estimate, and is delivered
 
 
 def unchanged(reply: Message, partition: int) -> Message:

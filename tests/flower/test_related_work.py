@@ -12,7 +12,7 @@ from pfels.experiment.setup import build
 from pfels.flower import messages
 from pfels.schemes.round import local_updates
 from pfels.seeding import Purpose, generator
-from tests.flower.in_process import distance, has_signals, simulated, without_node_1
+from tests.flower.in_process import PLAIN, distance, has_signals, simulated, without_node_1
 
 Flower = Callable[..., Any]
 NOISY = "artificial-noise"
@@ -47,8 +47,8 @@ def test_the_model_is_the_simulators(flower: Flower, changes: dict[str, Any]):
 def test_the_server_adds_the_artificial_noise_of_devices_that_are_not_heard(flower: Flower):
     """With seeded noise it draws the very noise of the missing ones, which arrives at their gains: what is missing from
     the model is their updates alone."""
-    all_heard, _ = flower(scheme=NOISY, rounds=1, out="heard")
-    short, _ = flower(scheme=NOISY, rounds=1, change=without_node_1, out="short")
+    all_heard, _ = flower(scheme=NOISY, rounds=1, **PLAIN, out="heard")
+    short, _ = flower(scheme=NOISY, rounds=1, **PLAIN, change=without_node_1, out="short")
     e = build(load_config("demo", {"scheme": NOISY, "rounds": 1}))
     plan, theta = e.scheme.prepare(e.draws, 0), e.network.initial(generator(0, Purpose.MODEL))
     air, missing, noise = plan.require_air(), torch.zeros_like(theta), torch.zeros_like(theta)
@@ -67,8 +67,8 @@ def test_the_server_adds_the_artificial_noise_of_devices_that_are_not_heard(flow
 
 def test_artificial_noise_is_each_devices_own_secret(flower: Flower):
     """With secret noise two runs have other noise, of the variance that the plan says."""
-    one, _ = flower(scheme=NOISY, rounds=1, noise="secret", out="one")
-    two, _ = flower(scheme=NOISY, rounds=1, noise="secret", out="two")
+    one, _ = flower(scheme=NOISY, rounds=1, **PLAIN, noise="secret", out="one")
+    two, _ = flower(scheme=NOISY, rounds=1, **PLAIN, noise="secret", out="two")
     difference = one.parameters - two.parameters
     e = build(load_config("demo", {"scheme": NOISY, "rounds": 1}))
     plan = e.scheme.prepare(e.draws, 0)

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from pfels.flower import messages
 from tests.flower import in_process
-from tests.flower.in_process import distance, has_signals, simulated, without_node_1
+from tests.flower.in_process import PLAIN, distance, has_signals, simulated, without_node_1
 
 Flower = Callable[..., Any]
 
@@ -79,9 +79,9 @@ def test_a_round_without_some_of_its_devices_is_short_and_the_run_continues(flow
 
 def test_the_server_adds_the_noise_of_dp_fedavg_devices_that_are_not_heard(flower: Flower):
     """An outsider's figure counts on the noise of the whole cohort."""
-    all_heard, _ = flower(scheme="dp-fedavg", rounds=1, out="heard")
-    short, _ = flower(scheme="dp-fedavg", rounds=1, change=without_node_1, out="short")
-    quiet = {"scheme": "dp-fedavg", "rounds": 1, "privacy__epsilon": 1e6}
+    all_heard, _ = flower(scheme="dp-fedavg", rounds=1, **PLAIN, out="heard")
+    short, _ = flower(scheme="dp-fedavg", rounds=1, **PLAIN, change=without_node_1, out="short")
+    quiet = {"scheme": "dp-fedavg", "rounds": 1, "privacy__epsilon": 1e6, **PLAIN}
     updates, _ = flower(**quiet, out="updates")
     kept, _ = flower(**quiet, change=without_node_1, out="kept")
     missing = updates.parameters - kept.parameters

@@ -13,7 +13,7 @@ from pfels.flower import messages
 from pfels.flower.round import ServerRound
 from pfels.flower.server_app import summary_lines
 from pfels.schemes import pfels_plus
-from tests.flower.in_process import distance, has_signals, simulated
+from tests.flower.in_process import PLAIN, distance, has_signals, simulated
 
 Flower = Callable[..., Any]
 
@@ -118,9 +118,9 @@ def test_the_public_level_is_computed_once_and_not_in_every_round(flower: Flower
 
 def test_the_receivers_noise_cannot_be_derived_from_the_seed(flower: Flower):
     """A device's signal follows from the seed and its data; the receiver's noise does not."""
-    one, _ = flower(scheme="pfels", rounds=1, noise="secret", out="one")
-    two, _ = flower(scheme="pfels", rounds=1, noise="secret", out="two")
-    seeded = simulated(scheme="pfels", rounds=1)
+    one, _ = flower(scheme="pfels", rounds=1, **PLAIN, noise="secret", out="one")
+    two, _ = flower(scheme="pfels", rounds=1, **PLAIN, noise="secret", out="two")
+    seeded = simulated(scheme="pfels", rounds=1, **PLAIN)
     noise = [(a - b)[(a - b) != 0] for a, b in ((one.parameters, two.parameters), (one.parameters, seeded.parameters))]
     std = load_config("demo").channel.noise_std / (20 * one.records[0]["beta"])
     for difference in noise:  # of two noises of equal variance; 723 samples, so the std is within 2.6% (1 sigma)

@@ -17,7 +17,9 @@ def test_a_dozen_rounds_of_the_demo_leave_the_same_log_and_checkpoint(name: str,
     if SAME_ARITHMETIC:
         assert found == pinned
     else:  # another processor or another PyTorch rounds otherwise, and no hash survives that
-        assert found["near"] == pytest.approx(pinned["near"], rel=0.02, abs=0.02)
+        for key, value in pinned["near"].items():  # None stands for a figure that there is not
+            near = None if value is None else pytest.approx(value, rel=0.02, abs=0.02)
+            assert found["near"][key] == near, key
 
 
 @pytest.mark.parametrize("name", golden.COMMANDS)

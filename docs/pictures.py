@@ -86,6 +86,8 @@ def draw(runs: dict[str, list[list[dict]]], target: Path, *, loss: bool = False)
             if logarithmic:
                 panel.set_xscale("log")
         of_row[0].set_ylabel(name_of_value)
+        if value == "loss":
+            of_row[0].set_yscale("log")
     for panel, (_, label, _) in zip(panels[-1], axes, strict=True):
         panel.set_xlabel(label)
     figure.legend(*panels[0, 0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=5)

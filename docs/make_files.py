@@ -58,6 +58,16 @@ def _types(module: ModuleType) -> Iterator[str]:
             yield f"{ast.get_docstring(node)}{inherited}\n"
             if rows:
                 yield "| field | type | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        elif isinstance(node, ast.Assign) and isinstance(
+            node.value, ast.Call
+        ):  # a type whose fields are no Python names
+            assert isinstance(node.targets[0], ast.Name)
+            fields = next(each for each in node.value.args if isinstance(each, ast.Dict))
+            yield f"### {node.targets[0].id}\n"
+            rows = [
+                _row(re.sub(r'"(.+?)": (.+?),  #', r"\1: \2  #", lines[key.lineno - 1])) for key in fields.keys if key
+            ]
+            yield "| field | type | what it is |\n|---|---|---|\n" + "\n".join(rows) + "\n"
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):  # one of several types
             assert isinstance(node.targets[0], ast.Name)
             yield f"### {node.targets[0].id}\n"
@@ -65,7 +75,7 @@ def _types(module: ModuleType) -> Iterator[str]:
 
 
 def _row(line: str) -> str:
-    field = re.match(r"\s*(\w+): (.+?)  # (.+)$", line)
+    field = re.match(r"\s*([\w-]+): (.+?)  # (.+)$", line)
     if field is None:
         raise SystemExit(f"a field needs its type and a comment on one line: {line.strip()}")
     name, kind, about = field.groups()

@@ -34,6 +34,9 @@ class Purpose(IntEnum):
     SYNTHETIC = 11
     TURNS = 12
     BLOCKS = 13
+    ANTENNA = 14
+    GAIN_ERROR = 15
+    PHASE_ERROR = 16
 
 
 def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:

@@ -53,7 +53,7 @@ def test_a_result_is_short_in_print_a_frame_and_a_picture():
 
 def test_a_budget_is_given_in_words_and_refused_where_it_cannot_be():
     assert pfels.Budget(8.0, "server") == pfels.Budget(8.0) == pfels.Budget(8.0, pfels.Adversary.SERVER)
-    with pytest.raises(pfels.InputError, match="adversary = 'nobody': must be one of server, outsider"):
+    with pytest.raises(pfels.InputError, match="adversary = 'nobody': must be one of server, blind-server, outsider"):
         pfels.Budget(8.0, "nobody")
     with pytest.raises(pfels.InputError, match="epsilon = -1"):
         pfels.Budget(-1.0)

@@ -2,21 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pfels.cli.options import Json, Set, overrides
 from pfels.config.load import load_config, presets
 from pfels.config.tree import Config
-from pfels.documents.privacy import Figure, NoiseForBudget, PresetPrivacy, PrivacyFigures
+from pfels.documents.privacy import RequiredAgainst
 from pfels.errors import InputError
-from pfels.privacy.events import Adversary, Sampling, rounded_up
-from pfels.report.terminal import PROVEN, number, print_json, print_table, say, times
-
-if TYPE_CHECKING:
-    from pfels.privacy.calibration import RequiredNoise
-
+from pfels.privacy.events import Adversary, Sampling
+from pfels.report.privacy_terminal import Others, show_numbers, show_preset, show_required
+from pfels.report.terminal import say
 
 ASSUMED = (
     "Numbers alone describe a noise level that does not depend on who was drawn. A scheme whose "
@@ -36,7 +33,7 @@ TargetEpsilon = Annotated[
     float | None, typer.Option(help="A budget for the whole training: gives the noise multiplier that meets it.")
 ]
 Against = Annotated[
-    Adversary | None, typer.Option(help="Against whom --target-epsilon must hold; the server by default.")
+    Adversary | None, typer.Option(help="Against whom --target-epsilon must hold; the server, if left out.")
 ]
 MaybePreset = Annotated[
     str | None, typer.Argument(metavar="[PRESET]", help=f"A preset ({', '.join(presets())}) or a TOML file.")
@@ -87,13 +84,12 @@ def command(
     """
     if adversary is not None and target_epsilon is None:
         raise InputError("--adversary: says against whom --target-epsilon must hold; give both")
-    against = adversary or Adversary.SERVER
     if preset is not None:
         given = {"--devices": devices, "--cohort": cohort, "--delta": delta, "--rounds": rounds,
                  "--sampling": sampling, "--noise-multiplier": noise_multiplier,
                  "--claimed-epsilon": claimed_epsilon}  # fmt: skip
         _refuse_beside_a_preset(given)
-        _of_preset(preset, settings, target_epsilon, against, participations, json=json)
+        _of_preset(preset, settings, target_epsilon, adversary, participations, json=json)
         return
     if settings:
         raise InputError("-s: changes a preset; name one, such as pfels privacy demo -s rounds=100")
@@ -101,7 +97,7 @@ def command(
         raise InputError("give a preset, or one of --noise-multiplier, --claimed-epsilon and --target-epsilon")
     numbers = _numbers(devices, cohort, rounds, delta, sampling, participations)
     if target_epsilon is not None:
-        _required_by_numbers(numbers, target_epsilon, against, json=json)
+        _required_by_numbers(numbers, target_epsilon, adversary or Adversary.SERVER, json=json)
     else:
         _of_numbers(numbers, noise_multiplier, claimed_epsilon, json=json)
 
@@ -133,13 +129,13 @@ def _numbers(
 
 
 def _required_by_numbers(numbers: Numbers, target: float, adversary: Adversary, *, json: bool) -> None:
-    if numbers.participations is not None and adversary is Adversary.OUTSIDER:
+    if numbers.participations is not None and adversary is not Adversary.SERVER:
         raise InputError("--participations: counts against the server, which knows who takes part; leave it out")
     from pfels.privacy.calibration import RequiredNoise, calibrate
 
     found = calibrate(adversary=adversary, epsilon=target, **vars(numbers))
     need = RequiredNoise(found.noise_multiplier, None, found.loss)
-    _show_required(target, need, rounds=numbers.rounds, json=json)
+    show_required(target, need, rounds=numbers.rounds, json=json)
 
 
 def _of_numbers(numbers: Numbers, noise_multiplier: float | None, claim: float | None, *, json: bool) -> None:
@@ -150,14 +146,14 @@ def _of_numbers(numbers: Numbers, noise_multiplier: float | None, claim: float |
         f"{numbers.rounds} rounds, {numbers.cohort} of {numbers.devices} devices per round, "
         f"noise multiplier {found['noise_multiplier']:.4g}"
     )
-    _show(found, title, ASSUMED, json=json)
+    show_numbers(found, title, ASSUMED, json=json)
 
 
 def _of_preset(
     preset: str,
     settings: list[str] | None,
     target: float | None,
-    adversary: Adversary,
+    adversary: Adversary | None,
     participations: int | None,
     *,
     json: bool,
@@ -169,8 +165,9 @@ def _of_preset(
         from pfels.privacy.calibration import Budget
         from pfels.studies.budget import required_noise
 
-        need = required_noise(config, Budget(target, adversary), participations)
-        _show_required(target, need, rounds=config.rounds, json=json)
+        need = required_noise(config, Budget(target, adversary or Adversary.SERVER), participations)
+        others = None if adversary or participations else _for_everybody(config, target)
+        show_required(target, need, rounds=config.rounds, json=json, others=others)
         return
 
     from pfels.studies.privacy import privacy_figures
@@ -179,57 +176,19 @@ def _of_preset(
     figures = privacy_figures(config)
     who = f"{config.cohort.size} of {config.data.devices} devices"
     title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} per round"
-    _show(figures, title, json=json)
+    show_preset(figures, title, json=json)
 
 
-def _show_required(target: float, need: "RequiredNoise", *, rounds: int, json: bool) -> None:
-    loss = need.loss
-    if json:
-        document: NoiseForBudget = {"target_epsilon": target, "noise_multiplier": need.noise_multiplier}
-        if loss.adversary is Adversary.SERVER:
-            document["server"] = loss.as_dict()
+def _for_everybody(config: Config, target: float) -> Others:
+    """The same budget against each adversary, and against several antennas."""
+    from pfels.privacy.calibration import Budget
+    from pfels.studies.floors import best_floors
+    from pfels.studies.privacy import required_by_adversary
+
+    rows: dict[str, RequiredAgainst] = {}
+    for adversary, need in required_by_adversary(config, target).items():
+        if isinstance(need, str):
+            rows[adversary.value] = {"noise_multiplier": None, "beta": None, "why": need}
         else:
-            document["outsider"] = loss.as_dict()
-        if need.beta is not None:
-            document["beta"] = need.beta
-        print_json(document)
-        return
-    rows = [("noise multiplier z", f"{need.noise_multiplier:.6g}")]
-    if need.beta is not None:
-        rows.append(("β = σ₀/(zs)", f"{need.beta:.6g}"))
-    if loss.participations is not None:
-        rows.append(("participations, at most", str(loss.participations)))
-    spent = "none" if loss.epsilon is None else f"{rounded_up(loss.epsilon, digits=6):.6g}"
-    rows.append(("ε spent", f"{spent} of {target:g}"))
-    title = f"Budget: ε = {target:g} at δ = {loss.delta:g} over {rounds} rounds, against {loss.adversary.sentence}"
-    print_table(("", "value"), rows, title=title, notes=[f"neighbours: {loss.neighbours.sentence}", f"why: {loss.why}"])
-
-
-def _show(figures: PresetPrivacy | PrivacyFigures, title: str, *more: str, json: bool) -> None:
-    if json:
-        print_json(figures)
-        return
-    claimed, exact, server, outsider = (
-        figures["claimed"], figures["exact_per_round"], figures["server"], figures["outsider"]
-    )  # fmt: skip
-    rows: list[tuple[str, ...]] = []
-    notes: list[str] = []
-    if claimed is not None:
-        verdict = "in its range" if claimed["valid"] else "no"
-        rows.append(_cells("claimed per round", claimed, number(claimed["epsilon"], ".4g"), verdict))
-        notes.append(f"claimed per round: {claimed['why']}.")
-    explained = (("exact per round", exact), ("server", server), ("outsider", outsider))
-    for name, figure in explained:
-        if figure is not None:
-            shown = figure.get("display") or number(figure["epsilon"], ".4g")
-            rows.append(_cells(name, figure, shown, "yes" if figure["valid"] else "no"))
-            often = f" That device takes part {times(figure['participations'])}." if "participations" in figure else ""
-            notes.append(f"{name}: {figure['why']}.{often}")
-    if server["epsilon"] is not None:
-        notes.append(f"valid: {PROVEN}.")
-    columns = ("figure", "ε", "δ", "adversary", "neighbours", "valid")
-    print_table(columns, rows, title=title, notes=[*notes, *more])
-
-
-def _cells(name: str, figure: Figure, epsilon: str, verdict: str) -> tuple[str, ...]:
-    return (name, epsilon, f"{figure['delta']:g}", figure["adversary"], figure["neighbours"], verdict)
+            rows[adversary.value] = {"noise_multiplier": need.noise_multiplier, "beta": need.beta, "why": need.loss.why}
+    return Others(rows, best_floors(config, Budget(target, Adversary.SERVER)))

@@ -18,7 +18,13 @@ Decibels = Annotated[float, Field(ge=-300, le=300)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
 # Keys that were added later, with the defaults that change nothing: runs from before keep their hash.
-LATER_KEYS = {"data.features": "none", "server.average": 0.0}
+LATER_KEYS = {
+    "data.features": "none",
+    "server.average": 0.0,
+    "channel.antennas": 1,
+    "channel.csi_error_db": 0.0,
+    "channel.phase_error_deg": 0.0,
+}
 
 
 class _Table(BaseModel):
@@ -94,7 +100,9 @@ class Cohort(_Table):
 class Channel(_Table):
     """The uplink: fading law, receiver noise, power budgets as signal-to-noise ratios, and the spectrum.
 
-    With schemes that use it, a device whose gain is below `silent_below` does not send, which saves energy.
+    With schemes that use it, a device whose gain is below `silent_below` does not send, which saves energy, and limits
+    what other antennas can hear of it. The server has `antennas`, all of which it may listen with. Devices know their
+    gain to the first one within `csi_error_db` and its phase within `phase_error_deg`.
     """
 
     gain_mean: Positive = 0.02
@@ -107,6 +115,9 @@ class Channel(_Table):
     snr_scale: Literal["linear", "db"] = "linear"
     subcarriers: Count = 3300
     slot_ms: Positive = 10.0
+    antennas: int = Field(default=1, ge=1, le=4096)
+    csi_error_db: float = Field(default=0.0, ge=0, le=60)
+    phase_error_deg: float = Field(default=0.0, ge=0, le=180)
 
 
 class Compression(_Table):
@@ -123,7 +134,7 @@ class Privacy(_Table):
     epsilon: Positive = 1.5
     delta: float | None = Field(default=None, ge=1e-300, lt=1)
     total_epsilon: Positive = 4.0
-    adversary: Literal["server", "outsider"] = "server"
+    adversary: Literal["server", "blind-server", "outsider"] = "server"
 
 
 class Server(_Table):
@@ -213,6 +224,11 @@ class Config(_Table):
             raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
         if channel.silent_below > channel.gain_max:
             raise ValueError(f"channel.silent_below = {channel.silent_below}: must be at most {channel.gain_max}")
+        if self.privacy.adversary == "blind-server" and "privacy.adversary" in uses and channel.antennas > 1:
+            raise ValueError(
+                f'channel.antennas = {channel.antennas}: must be 1 for privacy.adversary = "blind-server"; several '
+                "tell senders apart"
+            )
         flat, defaults = self.flat(), Config.model_construct().flat()
         for key in sorted(OFF_BY_DEFAULT - uses):
             if flat[key] != defaults[key]:

@@ -13,7 +13,7 @@ class Figure(TypedDict):
 
     epsilon: float | None  # ε, an upper bound; null: there is none
     delta: float  # δ
-    adversary: str  # server or outsider
+    adversary: str  # server, blind-server or outsider
     neighbours: str  # device-emptied, add-remove or replace-one
     valid: bool  # whether it is a guarantee; of a claim: whether it is in the range of its proof
     participations: NotRequired[int]  # how often the worst device took part
@@ -49,11 +49,27 @@ class Distribution(TypedDict):
     never_took_part: float  # share of the devices that never took part
 
 
+AtSmallDelta = TypedDict(
+    "AtSmallDelta",
+    {
+        "epsilon_at_1e-5": NotRequired[float | None],  # ε of the same device at δ = 1e-5; null: there is none
+    },
+)
+
+
 @document
-class ServerFigure(ExplainedFigure):
+class ServerFigure(ExplainedFigure, AtSmallDelta):
     """The worst device against the server, and all devices."""
 
     distribution: Distribution  # of ε over the devices
+
+
+@document
+class Assumption(TypedDict):
+    """What the server's figure becomes where an assumption fails."""
+
+    name: str  # what is different
+    epsilon: float | None  # ε of the worst device then; null: none
 
 
 @document
@@ -76,6 +92,9 @@ class RunPrivacy(TypedDict):
     exact_per_round: ExplainedFigure | None  # the claim's argument without approximations; null: no noise
     server: ServerFigure  # the worst device against the server, whole training
     outsider: ExplainedFigure  # against those who see only the models, whole training
+    blind_server: NotRequired[ExplainedFigure]  # against a server that does not learn who sends, over the air
+    assumptions: NotRequired[list[Assumption]]  # what `server` becomes where one of its assumptions fails
+    server_by_antennas: NotRequired[dict[str, float | None]]  # ε against a server with 1, 2, 4 and 8 antennas
 
 
 class Typical(TypedDict):
@@ -102,10 +121,38 @@ class PrivacyFigures(TypedDict):
     outsider: ExplainedFigure  # against those who see only the models, whole training
 
 
+class EverySeed(TypedDict):
+    """What holds against the server whatever the seed draws."""
+
+    epsilon: float | None  # ε, an upper bound; null: there is none
+    why: str  # the reason in words
+
+
 class PresetPrivacy(RunPrivacy):
-    """`pfels privacy PRESET`: the figures that a run of this config will end with."""
+    """`pfels privacy PRESET`: the figures that a run of this config will end with, with the cohorts of its seed."""
 
     noise_multiplier: float | None  # the minimum noise multiplier of all rounds
+    seed: int  # the seed whose cohorts and channels were drawn
+    every_seed: EverySeed  # what holds against the server for every seed
+
+
+class RequiredAgainst(TypedDict):
+    """The noise that a budget requires against one adversary."""
+
+    noise_multiplier: float | None  # z = σ₀/(βs) that meets it; null: there is no such figure
+    beta: float | None  # the level β that gives it; null: ideal links, or no figure
+    why: str  # why it is enough, or why there is no figure
+
+
+class BestFloor(TypedDict):
+    """The gain floor that serves a budget best against a server with several antennas."""
+
+    antennas: int  # M
+    silent_below: float  # `channel.silent_below`
+    noise_multiplier: float  # z that meets the budget surely
+    beta: float  # the level β
+    senders: float  # expected number of senders in a round
+    signal: float  # β·senders relative to one antenna: what is left of the signal over the noise
 
 
 class NoiseForBudget(TypedDict):
@@ -115,4 +162,7 @@ class NoiseForBudget(TypedDict):
     noise_multiplier: float  # z = σ₀/(βs) that meets it
     beta: NotRequired[float]  # the level β that gives it, over the air
     server: NotRequired[ExplainedFigure]  # what it costs, if the adversary is the server
+    blind_server: NotRequired[ExplainedFigure]  # what it costs, if the adversary is a blind server
     outsider: NotRequired[ExplainedFigure]  # what it costs, if the adversary is an outsider
+    adversaries: NotRequired[dict[str, RequiredAgainst]]  # the same against each adversary, where none was named
+    floors: NotRequired[list[BestFloor]]  # the floor on gains for 1, 2, 4 and 8 antennas, where none was named

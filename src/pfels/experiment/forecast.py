@@ -12,6 +12,7 @@ from pfels.experiment.ledger import Ledger
 from pfels.experiment.link import Link, link_of
 from pfels.privacy.accountant import ServerLedger
 from pfels.schemes.draws import CachedDraws, DrawCache
+from pfels.schemes.exposure import as_received
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.uplink.channel import slots
@@ -99,7 +100,8 @@ def forecast(links: Mapping[str, Link], *, rounds: int, subcarriers: int) -> dic
     forecasts = {name: Forecast(link.setting) for name, link in links.items()}
     for t in range(rounds):
         for name, link in links.items():
-            forecasts[name].add(link.scheme.prepare(cached[name], t), subcarriers=subcarriers)
+            plan = as_received(link.scheme.prepare(cached[name], t), cached[name])
+            forecasts[name].add(plan, subcarriers=subcarriers)
     return forecasts
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from pfels.documents.privacy import ClaimedFigure, ExplainedFigure, Figure, RoundPrivacy, RunPrivacy
 from pfels.documents.run import LinkTotals, RoundRecord
 from pfels.privacy.accountant import ServerLedger, outsider_loss
+from pfels.privacy.assumptions import SMALL_DELTA
 from pfels.privacy.figures import claimed_figure, exact_figure
 from pfels.runtime.lazy_torch import Tensor, torch
 from pfels.schemes.plan import RoundPlan, RoundResult
@@ -117,6 +118,7 @@ class Ledger:
         minimum = min(self.noise_multipliers, default=0.0)
         claimed, exact = _round_figures(minimum, self.claimed_epsilon, setting, cohort_dependent=self.cohort_dependent)
         worst, distribution = self.server.worst(delta=setting.delta), self.server.distribution(delta=setting.delta)
+        small = self.server.worst(delta=SMALL_DELTA)
         outsider = outsider_loss(
             self.noise_multipliers, devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling,
             delta=setting.delta, cohort_dependent=self.cohort_dependent, server=worst,
@@ -127,7 +129,7 @@ class Ledger:
             "claimed_valid": claimed and claimed["valid"],
             "claimed": claimed,
             "exact_per_round": exact,
-            "server": {**worst.as_dict(), "distribution": distribution},
+            "server": {**worst.as_dict(), "distribution": distribution, "epsilon_at_1e-5": small.epsilon},
             "outsider": outsider.as_dict(),
         }
 

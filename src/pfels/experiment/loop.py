@@ -17,12 +17,15 @@ from pfels.config.load import require_config
 from pfels.config.tree import Config
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
+from pfels.experiment.assumptions import with_assumptions
 from pfels.experiment.directory import Checkpoint, RunDirectory, check
+from pfels.experiment.link import Link
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
 from pfels.runtime.distributed import Ranks, Start
 from pfels.runtime.threads import one_thread_each
+from pfels.schemes.exposure import as_received
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.round import play
@@ -158,7 +161,7 @@ def _play(
         with suppress(RunError):  # a full disk takes no more, but that other ranks are gone is no reason to lose rounds
             save()
         raise
-    summary = _summary(experiment, state, began)
+    summary = _summary(experiment, state, began, over_air=play_round is simulate)
     if directory is None:
         return Result(summary, state.delivered.cpu(), lambda: records)
     directory.finish(summary)
@@ -189,7 +192,7 @@ class Pace:
 def _round(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:
     """The state after one more round, except for the log, and the round's record."""
     config, setting, t = experiment.config, experiment.setting, state.round
-    plan = experiment.scheme.prepare(experiment.draws, t)
+    plan = as_received(experiment.scheme.prepare(experiment.draws, t), experiment.draws)
     result = play_round(experiment, plan, state.theta, state.memory)
     step, velocity = result.estimate, None
     if config.server.momentum:  # what the server does with a released estimate costs no privacy
@@ -209,8 +212,15 @@ def _averaged(state: RunState, theta: Tensor, t: int, average: float) -> Tensor:
     return weight * state.delivered + (1 - weight) * theta
 
 
-def _summary(experiment: Experiment, state: RunState, began: float) -> Summary:
+def _summary(experiment: Experiment, state: RunState, began: float, *, over_air: bool) -> Summary:
     config = experiment.config
+    link, totals = (
+        Link(experiment.scheme, experiment.draws),
+        state.ledger.summary(experiment.setting, slot_s=config.channel.slot_ms / 1000),
+    )
+    totals["privacy"] = with_assumptions(
+        totals["privacy"], state.ledger.server, link, rounds=config.rounds, over_air=over_air
+    )
     accuracy, loss = _evaluate(experiment, state.delivered)
     last = accuracy if state.average is None else _evaluate(experiment, state.theta)[0]
     return {
@@ -222,7 +232,7 @@ def _summary(experiment: Experiment, state: RunState, began: float) -> Summary:
         "accuracy": accuracy,
         "accuracy_last": last,
         "loss": loss,
-        **state.ledger.summary(experiment.setting, slot_s=config.channel.slot_ms / 1000),
+        **totals,
         "seconds": round(time.perf_counter() - began, 3),
     }
 

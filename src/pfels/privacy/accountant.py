@@ -186,6 +186,28 @@ def outsider_loss(
     return PrivacyLoss(Adversary.OUTSIDER, relation, delta, epsilon, accountant, why)
 
 
+def blind_server_loss(outsider: PrivacyLoss, *, sampling: Sampling, on_air: bool, antennas: int) -> PrivacyLoss:
+    """What rounds tell a server that does not learn who sends, from the figure against an outsider.
+
+    The outsider's proof is about the law of the received sums y, which are all that a blind server sees; so the figure
+    is the same. It needs what hides a sender in y: a coin of its own, a level and a divisor that depend on nobody, a
+    common channel, and a single antenna, since several would tell senders apart by where they are.
+    """
+    loss = replace(outsider, adversary=Adversary.BLIND_SERVER)
+    why = ""
+    if not on_air:
+        why = "without a common channel the server sees who sends"
+    elif antennas > 1:
+        why = "a server with several antennas can tell senders apart by their channels, so it is not blind"
+    elif outsider.epsilon is not None and sampling is Sampling.WITHOUT_REPLACEMENT:
+        why = "a cohort of fixed size is drawn by somebody who knows it; devices must flip coins of their own"
+    if why:
+        return replace(loss, epsilon=None, accountant="none", why=why)
+    if outsider.epsilon is None or sampling is Sampling.TURNS:
+        return loss
+    return replace(loss, why="Poisson sampling by the devices' own coins, hidden in the received sums")
+
+
 def price(
     events: Iterable[RoundEvent], *, adversary: Adversary, delta: float, neighbours: Neighbours | None = None
 ) -> PrivacyLoss:
@@ -207,6 +229,8 @@ def price(
     server = ledger.worst(delta=delta)
     if adversary is Adversary.SERVER:
         return server
+    if adversary is Adversary.BLIND_SERVER:
+        raise InputError("adversary: events do not say what a blind server may know; ask for server or outsider")
     return outsider_loss(
         Counter(event.noise_multiplier for event in events),
         devices=devices,

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from pfels.errors import InputError
 from pfels.privacy import checks
-from pfels.privacy.accountant import outsider_loss, server_loss
+from pfels.privacy.accountant import blind_server_loss, outsider_loss, server_loss
 from pfels.privacy.events import Adversary, PrivacyLoss, Sampling, turns_per_device
 from pfels.privacy.gaussian import gaussian_mu, mu_squared
 
@@ -69,12 +69,14 @@ def calibrate(
     cohort: int,
     sampling: Sampling,
     participations: int | None = None,
+    exposure: float = 1.0,
 ) -> Calibration:
     """The smallest noise multiplier, the same every round, with which the whole training costs at most (ε, δ).
 
     Against the server a device pays for each of its `participations`, which nobody can promise to be fewer than all
     `rounds`, unless devices take turns; a caller who can, says so. Against an outsider everyone is in the same position
-    and it is not used, except in turns, where an outsider counts as the server.
+    and it is not used, except in turns, where an outsider counts as the server. `exposure` is by how much the server's
+    other antennas can raise what a transmission costs.
     """
     checks.require_positive("epsilon", epsilon)
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
@@ -88,17 +90,22 @@ def calibrate(
     checks.require_count("participations", times, maximum=rounds)
 
     def against_server(z: float) -> PrivacyLoss:
-        return server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=delta)
+        return server_loss(mu_squared=exposure * mu_squared(z, times=times), participations=times, delta=delta)
 
     def against_outsider(z: float) -> PrivacyLoss:
-        return outsider_loss(
+        loss = outsider_loss(
             {z: rounds}, devices=devices, cohort=cohort, sampling=sampling, delta=delta, server=against_server(z)
         )
+        if adversary is Adversary.BLIND_SERVER:
+            return blind_server_loss(loss, sampling=sampling, on_air=True, antennas=1)
+        return loss
 
+    if adversary is Adversary.BLIND_SERVER and (sampling is Sampling.WITHOUT_REPLACEMENT or exposure != 1):
+        raise InputError("adversary = 'blind-server': needs Poisson sampling, or turns, and a server with one antenna")
     mu = gaussian_mu(epsilon=epsilon, delta=delta)
     if adversary is Adversary.SERVER or sampling is Sampling.TURNS:
         figure = against_server if adversary is Adversary.SERVER else against_outsider
-        z, step = math.sqrt(times) / mu, 1 + 1e-12
+        z, step = math.sqrt(exposure * times) / mu, 1 + 1e-12
         while not _meets(figure(z), epsilon):  # by rounding alone, so a step or two
             z *= step
         return Calibration(z, figure(z))

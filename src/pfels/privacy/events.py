@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class Adversary(StrEnum):
     """Who tries to learn about a device's data from what it sees."""
 
     SERVER = "server"
+    BLIND_SERVER = "blind-server"
     OUTSIDER = "outsider"
 
     @property
@@ -25,6 +26,8 @@ class Adversary(StrEnum):
         """What this adversary sees, for a reader who never saw the project."""
         return {
             Adversary.SERVER: "the server, honest but curious, which knows the cohort, the gains and β of every round",
+            Adversary.BLIND_SERVER: "a blind server, which sees every received sum with one antenna and does not learn "
+            "who sends: devices flip their own coins and send no pilots",
             Adversary.OUTSIDER: "an outsider, who sees every released model and knows everything except who was drawn",
         }[self]
 
@@ -77,7 +80,8 @@ class RoundEvent:
     single device: the same over the air, less by √r where noisy updates arrive one by one. Zero means no noise.
     `cohort_dependent` says that the noise level depends on who was drawn. `cohort_size` is r, which under Poisson
     sampling is the expected number; `participants` are those who took part. What participant i sends is at most
-    `weights[i]`·s long; without weights, s.
+    `weights[i]`·s long; without weights, s. `exposures[i]` is by how much the server's other antennas raise what that
+    costs participant i; without exposures there is one antenna.
     """
 
     noise_multiplier: float
@@ -88,14 +92,16 @@ class RoundEvent:
     participants: tuple[int, ...]
     cohort_dependent: bool
     weights: tuple[float, ...] | None = None
+    exposures: tuple[float, ...] | None = None
 
     @property
     def server_costs(self) -> Reals:
-        """μ² = (w/z)² that this round costs each participant against the server."""
+        """μ² = (w/z)², times the exposure, that this round costs each participant against the server."""
         from pfels.privacy.gaussian import mu_squared  # SciPy, which the config does without
 
         weights = np.ones(len(self.participants)) if self.weights is None else np.array(self.weights)
-        return mu_squared(self.server_noise_multiplier) * weights**2
+        costs = mu_squared(self.server_noise_multiplier) * weights**2
+        return costs if self.exposures is None else costs * np.array(self.exposures)
 
     def __post_init__(self) -> None:
         require_cohort(devices=self.devices, cohort=self.cohort_size)
@@ -107,6 +113,8 @@ class RoundEvent:
             raise InputError(f"participants: must be different ids from 0 to {self.devices - 1}")
         if self.weights is not None and not (len(self.weights) == len(who) and all(0 < w <= 1 for w in self.weights)):
             raise InputError(f"weights: must be one number in (0, 1] for each of {len(who)} participants")
+        if self.exposures is not None and not (len(self.exposures) == len(who) and all(e >= 1 for e in self.exposures)):
+            raise InputError(f"exposures: must be one number from 1 on for each of {len(who)} participants")
         if self.sampling is Sampling.WITHOUT_REPLACEMENT and len(who) > self.cohort_size:
             raise InputError(f"participants: {len(who)} took part, must be at most the cohort of {self.cohort_size}")
 
@@ -134,6 +142,19 @@ class PrivacyLoss:
     accountant: str
     why: str
     participations: int | None = None
+
+    @classmethod
+    def read(cls, figure: ExplainedFigure) -> Self:
+        """The loss that a figure for JSON describes."""
+        return cls(
+            Adversary(figure["adversary"]),
+            Neighbours(figure["neighbours"]),
+            figure["delta"],
+            figure["epsilon"],
+            figure.get("accountant", "none"),
+            figure["why"],
+            figure.get("participations"),
+        )
 
     @property
     def exceeds_100(self) -> bool:

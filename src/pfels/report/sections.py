@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pfels.documents.report import ReportComparison
 from pfels.experiment.reader import StoredRun
 from pfels.report import plots, privacy, settings, tables, text
+from pfels.report.assumptions import AssumptionTable, assumption_table
 from pfels.report.groups import Comparison, Group, effective
 
 MAX_LEVEL_PLOTS = 12
@@ -53,6 +54,7 @@ class Section:
     without_energy: str
     adversaries: Sequence[privacy.AdversaryTable]
     growth: Sequence[Group]
+    assumptions: AssumptionTable | None
     spread: Sequence[privacy.DeviceSpread]
     levels: Sequence[tables.LevelRow]
     level_figures: Mapping[str, Group]
@@ -94,7 +96,7 @@ def section(comparison: Comparison, key: str) -> Section:
         learning=learning,
         without_energy=text.listed([group.label for group in drawn if not group.has_energy]),
         adversaries=privacy.adversary_tables(comparison),
-        growth=growth, spread=spread,
+        growth=growth, assumptions=assumption_table(comparison), spread=spread,
         levels=levels, level_figures=level_figures, undrawn=len(changing[MAX_LEVEL_PLOTS:]), energy=energy,
         common=settings.common(comparison),
         differing=settings.differing(comparison),

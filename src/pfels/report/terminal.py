@@ -107,14 +107,16 @@ def budget_notes(budget: "Budget | None", rows: Mapping[str, AggregateRow] | Map
     """What a common budget has done to each scheme, and which schemes it does not set."""
     if budget is None:
         return []
-    against = "the server" if budget.adversary is Adversary.SERVER else "an outsider"
+    against = {
+        Adversary.SERVER: "the server", Adversary.BLIND_SERVER: "a blind server", Adversary.OUTSIDER: "an outsider"
+    }[budget.adversary]  # fmt: skip
     lines = [
         f"Budget: ε = {budget.epsilon:g} for the whole training, against {against}. A scheme with the paper's claim is "
         "given the claim with which its worst device meets the budget in the rounds that are drawn; a scheme that "
         "calibrates itself is given the budget beforehand."
     ]
-    if budget.adversary is Adversary.OUTSIDER:
-        lines.append("A scheme without a figure against an outsider is held to the budget against the server.")
+    if budget.adversary is not Adversary.SERVER:
+        lines.append(f"A scheme without a figure against {against} is held to the budget against the server.")
     others = [name for name, row in rows.items() if not row.get("on_budget", True)]
     if others:
         lines.append(f"† NOT brought to the budget: {listed(others)}; no budget sets their noise.")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
-from pfels.documents.privacy import Figure, RunPrivacy
+from pfels.documents.privacy import Assumption, Figure, RunPrivacy
 from pfels.documents.studies import AggregateRow
 
 NONE = "–"
@@ -52,7 +52,7 @@ def accuracy(row: AggregateRow) -> str:
     return f"{mean:.3f}" if std is None else f"{mean:.3f} ± {std:.3f}"
 
 
-def epsilon(loss: Figure) -> str:
+def epsilon(loss: Figure | Assumption) -> str:
     """ε in a narrow column; an upper bound is rounded up."""
     value = loss["epsilon"]
     if value is None:

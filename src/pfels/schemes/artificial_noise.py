@@ -41,9 +41,10 @@ class ArtificialNoise(WflP):
         return draws.device_noise(plan.round, device, std=std)
 
     def _privacy_limit(self, squared_amplitudes: Reals) -> float:
-        """The β at which the noise multiplier is the claim's z: (zβC)² = σ₀² + Σᵢ (aᵢ² − (βC)²)/d, solved for β."""
-        s = self.setting
-        z = noise_multiplier_at(beta=s.privacy_limit, bound=s.bound, noise_std=s.noise_std)
-        noise = s.noise_std**2 + float(squared_amplitudes.sum()) / s.dimension
+        """The β at which the noise multiplier is the claim's z: (zβCm)² = σ₀² + Σᵢ (aᵢ² − (βC)²)/(dm²), solved for β,
+        with m the margin for gain errors: signals may arrive stronger by it, and noise weaker."""
+        s, m = self.setting, self.setting.gain_margin
+        z = noise_multiplier_at(beta=s.privacy_limit, bound=s.bound * m, noise_std=s.noise_std)
+        noise = s.noise_std**2 + float(squared_amplitudes.sum()) / (s.dimension * m**2)
         count = len(squared_amplitudes)
-        return math.sqrt(noise / (z**2 + count / s.dimension)) / s.bound if count else math.inf
+        return math.sqrt(noise / ((z * m) ** 2 + count / (s.dimension * m**2))) / s.bound if count else math.inf

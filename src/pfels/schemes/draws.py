@@ -46,6 +46,20 @@ class Draws:
         law = self.setting.gain_law
         return channel.draw_gains(seed=self.seed, round=t, devices=devices, mean=law.mean, low=law.low, high=law.high)
 
+    def other_strengths(self, t: int, devices: DeviceIds, *, antennas: int) -> Reals:
+        """|h| from each device to the receiver's antennas other than the first in round t, one row per antenna."""
+        law = self.setting.gain_law
+        return channel.draw_other_strengths(
+            seed=self.seed, round=t, devices=devices, antennas=antennas, mean=law.mean, low=law.low, high=law.high
+        )
+
+    def gain_errors(self, t: int, devices: DeviceIds) -> Gains:
+        """The true gain of each device in round t over the one that it knows."""
+        s = self.setting
+        return channel.draw_errors(
+            seed=self.seed, round=t, devices=devices, gain_db=s.csi_error_db, phase_deg=s.phase_error_deg
+        )
+
     def powers(self, devices: DeviceIds) -> Reals:
         """The power limit of each device, the same in every round."""
         s, law = self.setting, self.setting.snr_law

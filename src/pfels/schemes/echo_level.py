@@ -120,14 +120,16 @@ def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
     def shares(beta: float, weight: float) -> Reals:
         return carried_shares(setting, beta * weight * s)
 
+    strongest = s * setting.gain_margin  # what a device whose gain is underestimated may arrive with, at β = 1
     once = calibrate(
         adversary=Adversary.SERVER, epsilon=setting.budget.epsilon, delta=setting.delta, rounds=setting.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=1,
+        exposure=setting.exposure_bound,
     )  # fmt: skip
     # (1 + 1e-9): so that the rounding of a running sum spends no more
     cost = cost_of(weights, blocks=blocks, groups=setting.groups, rounds=setting.rounds)
     z = once.noise_multiplier * math.sqrt(cost) * (1 + 1e-9)
-    allowed = beta_at(noise_multiplier=z, bound=s, noise_std=setting.noise_std)
+    allowed = beta_at(noise_multiplier=z, bound=strongest, noise_std=setting.noise_std)
     beta = best_carried_level(beta=allowed, carried=lambda each: float(shares(each, weights[0]).mean()))
     at_turn = shares(beta, weights[0])
     carried = float(at_turn.mean())
@@ -137,7 +139,7 @@ def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
     return EchoLevel(
         beta=beta,
         limit="privacy" if beta == allowed else "power",
-        noise_multiplier=noise_multiplier_at(beta=beta, bound=s, noise_std=setting.noise_std),
+        noise_multiplier=noise_multiplier_at(beta=beta, bound=strongest, noise_std=setting.noise_std),
         bound=s,
         blocks=blocks,
         weights=weights,

@@ -20,6 +20,7 @@ from pfels.privacy.calibration import RequiredNoise
 from pfels.privacy.events import Adversary, beta_at, rounded_up
 from pfels.privacy.gaussian import gaussian_mu
 from pfels.schemes.draws import Draws
+from pfels.schemes.exposure import exposures
 from pfels.schemes.plan import AirLink, RoundPlan
 from pfels.schemes.related_settings import LiuSimeoneSettings
 from pfels.schemes.wfl_p import WflP
@@ -56,13 +57,14 @@ class LiuSimeone(WflP):
     def required_noise(self) -> RequiredNoise:
         """The noise of the last round, before anybody is drawn: as if a device took part in every round, and power
         never limited the level."""
-        s, shares = self.setting, self._shares() ** 2
-        if s.budget.adversary is Adversary.OUTSIDER:
-            raise InputError(f"--adversary outsider: {COHORT_DEPENDENT}; ask for --adversary server")
+        s, shares = self.setting, self._shares() ** 2 * self.setting.exposure_bound
+        if s.budget.adversary is not Adversary.SERVER:
+            raise InputError(f"--adversary {s.budget.adversary}: {COHORT_DEPENDENT}; ask for --adversary server")
         allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2
         z = float(np.sqrt(shares.sum() / allowed)) / SAFE
         loss = server_loss(mu_squared=float(shares.sum()) / z**2, participations=s.rounds, delta=s.delta)
-        return RequiredNoise(z, beta_at(noise_multiplier=z, bound=s.bound, noise_std=s.noise_std), loss)
+        beta = beta_at(noise_multiplier=z, bound=s.bound * s.gain_margin, noise_std=s.noise_std)
+        return RequiredNoise(z, beta, loss)
 
     def _shares(self) -> Reals:
         """ρ^((T−1−t)/4): the level of each round relative to the last one's."""
@@ -86,7 +88,8 @@ class LiuSimeone(WflP):
             kept.power_limits, kept.draws = np.array(limits), draws
             rounds = np.repeat(np.arange(s.rounds, dtype=np.int64), [len(cohort) for cohort in cohorts])
             _, who = np.unique(np.concatenate(cohorts), return_inverse=True)
-            kept.betas = self._split(kept.power_limits, rounds, who.astype(np.int64, copy=False))
+            exposed = np.concatenate([exposures(draws, t, cohort) for t, cohort in enumerate(cohorts)])
+            kept.betas = self._split(kept.power_limits, rounds, who.astype(np.int64, copy=False), exposed)
         return kept
 
     def _power_limit(self, draws: Draws, t: int) -> float:
@@ -94,8 +97,9 @@ class LiuSimeone(WflP):
         h, P = draws.gains(t, cohort), draws.powers(cohort)
         return align(h, P, bound=self.setting.bound, share=1.0, privacy_limit=np.inf).beta
 
-    def _split(self, power_limits: Reals, rounds: Rounds, who: DeviceIds) -> Reals:
-        """The levels with which no device spends more than the budget; `rounds` and `who` list the participations."""
+    def _split(self, power_limits: Reals, rounds: Rounds, who: DeviceIds, exposed: Reals) -> Reals:
+        """The levels with which no device spends more than the budget; `rounds`, `who` and `exposed`, their exposures,
+        list the participations."""
         s, shares = self.setting, self._shares()
         allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2 * SAFE
 
@@ -104,12 +108,13 @@ class LiuSimeone(WflP):
             return levels
 
         def excess(log_level: float) -> float:
-            costs = (at(log_level)[rounds] * s.bound / s.noise_std) ** 2
+            costs = (at(log_level)[rounds] * s.bound * s.gain_margin / s.noise_std) ** 2 * exposed
             return float(np.bincount(who, costs, minlength=1).max() - allowed)
 
         # At the lowest ν even a device in all rounds is within the budget; from the highest on, power limits all.
         finite = power_limits[np.isfinite(power_limits)]
-        low = np.log(np.sqrt(allowed / len(shares)) * s.noise_std / s.bound)
+        strongest = s.bound * s.gain_margin * np.sqrt(s.exposure_bound)
+        low = np.log(np.sqrt(allowed / len(shares)) * s.noise_std / strongest)
         high = np.log(finite.max(initial=1.0) / shares.min()) + 1
         if not len(who) or high <= low or excess(high) <= 0:
             return at(max(low, high))

@@ -6,13 +6,13 @@ rounds, so that the models carry less of it, at the same privacy against the ser
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.documents.studies import EchoPlan
-from pfels.privacy.accountant import outsider_loss, server_loss
+from pfels.privacy.accountant import IN_TURNS, server_loss
 from pfels.privacy.calibration import RequiredNoise
 from pfels.privacy.events import Adversary, turns_per_device
 from pfels.runtime.lazy_torch import Tensor
@@ -108,11 +108,10 @@ class PfelsEcho:
         """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""
         s, z = self.setting, self.level.noise_multiplier
         turns = turns_per_device(devices=s.devices, cohort=s.cohort_size, rounds=s.rounds)
-        loss = server_loss(mu_squared=worst_cost(self.level, s) / z**2, participations=turns, delta=s.delta)
-        if s.budget.adversary is Adversary.OUTSIDER:
-            loss = outsider_loss(
-                {}, devices=s.devices, cohort=s.cohort_size, sampling=s.sampling, delta=s.delta, server=loss
-            )
+        cost = s.exposure_bound * worst_cost(self.level, s) / z**2
+        loss = server_loss(mu_squared=cost, participations=turns, delta=s.delta)
+        if s.budget.adversary is not Adversary.SERVER:  # in turns nobody is hidden from anybody
+            loss = replace(loss, adversary=s.budget.adversary, why=IN_TURNS)
         return RequiredNoise(z, self.level.beta, loss)
 
     def _learned(self, part: LocalUpdates, A: Tensor | None) -> Tensor:

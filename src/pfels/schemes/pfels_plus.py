@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import binom
 
 from pfels.arrays import DeviceIds
-from pfels.privacy.accountant import outsider_loss, server_loss
+from pfels.privacy.accountant import blind_server_loss, outsider_loss, server_loss
 from pfels.privacy.calibration import RequiredNoise, calibrate, participation_cap
 from pfels.privacy.events import Adversary, Sampling, beta_at, noise_multiplier_at
 from pfels.privacy.gaussian import mu_squared
@@ -48,14 +48,15 @@ def public_level(setting: Setting) -> PublicLevel:
     """The level of a whole training, from the budget and the laws of the channel alone: it depends on nobody."""
     s = math.sqrt(setting.share) * setting.bound
     z, cap = _noise_and_cap(setting)
+    strongest = s * setting.gain_margin  # what a device whose gain is underestimated may arrive with, at β = 1
 
     def carried(beta: float) -> float:
         return float(carried_shares(setting, beta * s).mean())
 
-    allowed = beta_at(noise_multiplier=z, bound=s, noise_std=setting.noise_std)
+    allowed = beta_at(noise_multiplier=z, bound=strongest, noise_std=setting.noise_std)
     beta = best_carried_level(beta=allowed, carried=carried)
     limit = "privacy" if beta == allowed else "power"
-    multiplier = noise_multiplier_at(beta=beta, bound=s, noise_std=setting.noise_std)
+    multiplier = noise_multiplier_at(beta=beta, bound=strongest, noise_std=setting.noise_std)
     return PublicLevel(beta, limit, multiplier, s, carried(beta), cap)
 
 
@@ -67,6 +68,7 @@ def _noise_and_cap(setting: Setting) -> tuple[float, int | None]:
     found = calibrate(
         adversary=budget.adversary, epsilon=budget.epsilon, delta=setting.delta, rounds=setting.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=Sampling.POISSON, participations=cap,
+        exposure=1.0 if budget.adversary is Adversary.OUTSIDER else setting.exposure_bound,
     )  # fmt: skip
     return found.noise_multiplier * (1 + 1e-9), cap  # so that the rounding of a running sum spends no more
 
@@ -119,11 +121,14 @@ class PfelsPlus:
     def required_noise(self) -> RequiredNoise:
         """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""
         s, z, times = self.setting, self.level.noise_multiplier, self.level.cap or self.setting.rounds
-        loss = server_loss(mu_squared=mu_squared(z, times=times), participations=times, delta=s.delta)
-        if s.budget.adversary is Adversary.OUTSIDER:
+        cost = s.exposure_bound * mu_squared(z, times=times)
+        loss = server_loss(mu_squared=cost, participations=times, delta=s.delta)
+        if s.budget.adversary is not Adversary.SERVER:
             loss = outsider_loss(
                 {z: s.rounds}, devices=s.devices, cohort=s.cohort_size, sampling=s.sampling, delta=s.delta
             )
+        if s.budget.adversary is Adversary.BLIND_SERVER:
+            loss = blind_server_loss(loss, sampling=s.sampling, on_air=True, antennas=s.antennas)
         return RequiredNoise(z, self.level.beta, loss)
 
     def _sending(self, draws: Draws, t: int) -> DeviceIds:

@@ -24,7 +24,8 @@ class AirLink:
     arrive, the limit that set it, the norm bound of what is sent before scaling, and the share k/d of coordinates sent.
 
     With `weights`, one per sender, the signal of sender i arrives at level weights[i]·β instead. With `added`, sender i
-    adds Gaussian noise of expected energy added[i] to its signal.
+    adds Gaussian noise of expected energy added[i] to its signal. `gains` are those that the senders know; `errors` are
+    the true ones over them.
     """
 
     gains: Gains
@@ -35,6 +36,12 @@ class AirLink:
     share: float
     weights: Reals | None = None
     added: Reals | None = None
+    errors: Gains | None = None
+
+    @property
+    def true_gains(self) -> Gains:
+        """The gains of the channel itself."""
+        return self.gains if self.errors is None else self.gains * self.errors
 
     @property
     def levels(self) -> Reals:
@@ -56,11 +63,15 @@ class AirLink:
         signal = float(self.levels[place] / abs(self.gains[place]) * self.bound)
         return signal + self.added_std(place, width=width) * (math.sqrt(width) + 10.0)
 
-    def noise_std(self, receiver: float, *, width: int) -> float:
-        """The standard deviation of all the noise that arrives on each of `width` coordinates; `receiver` is σ₀."""
+    def noise_std(self, receiver: float, *, width: int, margin: float = 1.0) -> float:
+        """The standard deviation of all the noise that arrives on each of `width` coordinates; `receiver` is σ₀.
+
+        What devices add may arrive weaker than planned by a factor of up to `margin`.
+        """
         if self.added is None:
             return receiver
-        return math.sqrt(receiver**2 + float(np.sum(np.abs(self.gains) ** 2 * self.added)) / width)
+        added = float(np.sum(np.abs(self.gains) ** 2 * self.added)) / margin**2
+        return math.sqrt(receiver**2 + added / width)
 
 
 @dataclass(frozen=True)
@@ -107,14 +118,16 @@ class RoundPlan:
     ) -> Self:
         """The plan of round t; the server divides by `divisor`, or by r.
 
-        Over the air the noise multiplier follows from the level and the noise that arrives, z = σ/(βs). On ideal links
+        Over the air the noise multiplier follows from the level and the noise that arrives, z = σ/(βs), with s for a
+        device that arrives as strong as its gain error allows. On ideal links
         the scheme states it, and `single_noise_multiplier` is that of what the server sees of one device alone, where
         it differs.
         """
         transmitters = cohort if sending is None else sending
         if air is not None:
-            arriving = air.noise_std(setting.noise_std, width=subcarriers)
-            noise_multiplier = noise_multiplier_at(beta=air.beta, bound=air.bound, noise_std=arriving)
+            margin = setting.gain_margin
+            arriving = air.noise_std(setting.noise_std, width=subcarriers, margin=margin)
+            noise_multiplier = noise_multiplier_at(beta=air.beta, bound=air.bound * margin, noise_std=arriving)
         assert noise_multiplier is not None, "on ideal links a scheme states its noise multiplier; 0 is none"
         event = RoundEvent(
             noise_multiplier=noise_multiplier,
@@ -171,14 +184,14 @@ class RoundPlan:
         the noise), on ideal links their sum."""
         if self.air is None:
             return signals.sum(0)
-        gains = self.air.gains[places]
-        return superpose(signals, gains, correction=phase_correction(gains))
+        known = self.air.gains[places]
+        return superpose(signals, self.air.true_gains[places], correction=phase_correction(known))
 
     def arriving_levels(self, places: slice) -> Reals:
         """The levels at which the signals of some senders arrive, with the phases of their channels cancelled."""
         air = self.require_air()
-        gains = air.gains[places]
-        levels: Reals = (gains * phase_correction(gains)).real * (air.levels[places] / np.abs(gains))
+        known, true = air.gains[places], air.true_gains[places]
+        levels: Reals = (true * phase_correction(known)).real * (air.levels[places] / np.abs(known))
         return levels
 
     def transmit(self, projected: Tensor, places: slice) -> Tensor:

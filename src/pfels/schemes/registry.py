@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 # Settings that not every scheme uses. All others are for all schemes.
 AIR = frozenset(
     f"channel.{key}"
-    for key in ("gain_mean", "gain_min", "gain_max", "noise_std", "snr_min_db", "snr_max_db", "snr_scale")
-)
+    for key in (
+        "gain_mean", "gain_min", "gain_max", "noise_std", "snr_min_db", "snr_max_db", "snr_scale",
+        "antennas", "csi_error_db", "phase_error_deg",
+    )
+)  # fmt: skip
 TOTAL = frozenset({"privacy.total_epsilon", "privacy.adversary"})
 OFF_BY_DEFAULT = frozenset({"channel.silent_below", "compression.kind", "compression.error_feedback"})
 PARTIAL = AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio", "privacy.epsilon"}

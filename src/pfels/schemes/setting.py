@@ -14,8 +14,9 @@ class Setting:
     """N devices, a cohort of r per round, T rounds, d parameters of which k are sent, norm bound ητC₁, and a channel.
 
     `epsilon` and `delta` are the paper's claim per round; `budget` is for the whole training, for schemes that
-    calibrate their own noise. `momentum` and `average` are what the server does with the estimates. `own` holds the
-    settings of the scheme's own table in the config.
+    calibrate their own noise. The server has `antennas`, of which devices know the channel to one, within
+    `csi_error_db` and `phase_error_deg`. `momentum` and `average` are what the server does with the estimates. `own`
+    holds the settings of the scheme's own table in the config.
     """
 
     devices: int
@@ -32,6 +33,9 @@ class Setting:
     gain_law: GainLaw
     snr_law: SnrLaw
     silent_below: float = 0.0
+    antennas: int = 1
+    csi_error_db: float = 0.0
+    phase_error_deg: float = 0.0
     mask: str = "rand-k"
     error_feedback: bool = False
     momentum: float = 0.0
@@ -55,7 +59,28 @@ class Setting:
 
     @property
     def privacy_limit(self) -> float:
-        """The β at which the paper's claim per round is exactly ε: ε/C₂ (Thm 3)."""
+        """The β at which the paper's claim per round is exactly ε: ε/C₂ (Thm 3), for a device that arrives as strong as
+        its gain error allows."""
         return self.epsilon / c2(
-            bound=self.bound, noise_std=self.noise_std, delta=self.delta, devices=self.devices, cohort=self.cohort_size
+            bound=self.bound * self.gain_margin,
+            noise_std=self.noise_std,
+            delta=self.delta,
+            devices=self.devices,
+            cohort=self.cohort_size,
         )
+
+    @property
+    def gain_margin(self) -> float:
+        """The maximum of |h|/|ĥ|: how much stronger than planned a device may arrive."""
+        return 10 ** (self.csi_error_db / 20)
+
+    @property
+    def gain_floor(self) -> float:
+        """The minimum |ĥ| with which a device sends."""
+        return max(self.silent_below, self.gain_law.low)
+
+    @property
+    def exposure_bound(self) -> float:
+        """The maximum of Σₘ|hₘ|²/|ĥ₀|² over a device's channels to all antennas, relative to that of the first one: by
+        how much several antennas can raise what a transmission costs, whatever is drawn."""
+        return 1 + (self.antennas - 1) * (self.gain_law.high / self.gain_floor) ** 2

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Sequence
 
-from pfels.documents.privacy import Figure, RunPrivacy
+from pfels.documents.privacy import Assumption, Figure, RunPrivacy
 from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, Spread
 
@@ -58,8 +58,26 @@ def _worst(seeds: Sequence[RunPrivacy]) -> RunPrivacy:
         worst["exact_per_round"] = max(exact, key=_severity)
     if noise:
         worst["noise_multiplier_min"] = min(noise)
+    return worst | _worst_assumptions(seeds)
+
+
+def _worst_assumptions(seeds: Sequence[RunPrivacy]) -> RunPrivacy:
+    """The worst of each price over the seeds; nothing where a run has no prices."""
+    worst: RunPrivacy = {}  # type: ignore[typeddict-item]
+    if all("blind_server" in privacy for privacy in seeds):
+        worst["blind_server"] = max((privacy["blind_server"] for privacy in seeds), key=_severity)
+    prices = [privacy["assumptions"] for privacy in seeds if "assumptions" in privacy]
+    if len(prices) == len(seeds):
+        worst["assumptions"] = [max(same, key=_severity) for same in zip(*prices, strict=True)]
+    antennas = [privacy["server_by_antennas"] for privacy in seeds if "server_by_antennas" in privacy]
+    if len(antennas) == len(seeds):
+        worst["server_by_antennas"] = {m: max((each[m] for each in antennas), key=_size) for m in antennas[0]}
     return worst
 
 
-def _severity(figure: Figure) -> float:
-    return float("inf") if figure["epsilon"] is None else float(figure["epsilon"])
+def _severity(figure: Figure | Assumption) -> float:
+    return _size(figure["epsilon"])
+
+
+def _size(epsilon: float | None) -> float:
+    return float("inf") if epsilon is None else float(epsilon)

@@ -16,6 +16,7 @@ from pfels.privacy.calibration import Budget, RequiredNoise, calibrate
 from pfels.privacy.claim import claimed_epsilon, claimed_noise_multiplier
 from pfels.privacy.events import Adversary, RoundEvent, beta_at
 from pfels.privacy.gaussian import gaussian_mu, mu_squared
+from pfels.schemes.exposure import as_received
 from pfels.schemes.registry import BudgetBy, scheme_entry, usable_schemes
 from pfels.schemes.scheme import CalibratesItself
 from pfels.schemes.setting import Setting
@@ -72,16 +73,21 @@ def required_noise(config: Config, budget: Budget, participations: int | None = 
         return scheme.required_noise()
     link = link_of(with_budget(config, budget) if kind is BudgetBy.SWITCH else config)
     plan, setting = link.scheme.prepare(link.draws, 0), link.setting
-    if budget.adversary is Adversary.OUTSIDER and plan.event.cohort_dependent:
-        raise InputError(f"--adversary outsider: {COHORT_DEPENDENT}; ask for --adversary server")
+    if budget.adversary is not Adversary.SERVER and plan.event.cohort_dependent:
+        raise InputError(f"--adversary {budget.adversary}: {COHORT_DEPENDENT}; ask for --adversary server")
+    if budget.adversary is Adversary.BLIND_SERVER and plan.air is None:
+        raise InputError(f"--adversary blind-server: {name} sends on links of its own, where the server sees who sends")
     found = calibrate(
         adversary=budget.adversary, epsilon=budget.epsilon, delta=setting.delta, rounds=config.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=participations,
+        exposure=setting.exposure_bound if budget.adversary is Adversary.SERVER and plan.air is not None else 1.0,
     )  # fmt: skip
     z = found.noise_multiplier
     if plan.air is not None:
         return RequiredNoise(
-            z, beta_at(noise_multiplier=z, bound=setting.bound, noise_std=setting.noise_std), found.loss
+            z,
+            beta_at(noise_multiplier=z, bound=setting.bound * setting.gain_margin, noise_std=setting.noise_std),
+            found.loss,
         )
     if budget.adversary is Adversary.SERVER:  # it sees single updates, each with less noise than the sum
         z *= _claimed_noise(setting) / plan.event.server_noise_multiplier
@@ -135,10 +141,17 @@ def _participations(config: Config) -> tuple[DeviceIds, Callable[[float], Reals]
     on_air = claim.scheme.prepare(claim.draws, 0).air is not None
     unlimited = config.privacy.model_copy(update={"epsilon": math.inf})  # over the air: what the power limits allow
     link = link_of(config.model_copy(update={"privacy": unlimited})) if on_air else claim
-    events = [link.scheme.prepare(link.draws, t).event for t in range(config.rounds)]
+    plans = [as_received(link.scheme.prepare(link.draws, t), link.draws) for t in range(config.rounds)]
+    if link.setting.antennas > 1 and any(plan.air is not None and plan.air.added is not None for plan in plans):
+        raise InputError(
+            f"channel.antennas = {link.setting.antennas}: {config.scheme} relies on noise that devices add, which "
+            "several antennas can cancel; no budget sets its level then"
+        )
+    events = [plan.event for plan in plans]
+    exposed = np.concatenate([e.exposures or np.ones(len(e.participants)) for e in events])
     who = np.array([device for event in events for device in event.participants], np.int64)
     seen = np.array([event.server_noise_multiplier for event in events for _ in event.participants])
     if on_air:
-        return who, lambda z: np.minimum(mu_squared(seen), mu_squared(z))
+        return who, lambda z: np.minimum(mu_squared(seen), mu_squared(z)) * exposed
     # On ideal links nothing but the claim limits the noise.
     return who, lambda z: (_claimed_noise(claim.setting) / seen) ** 2 * mu_squared(z)

@@ -23,6 +23,26 @@ def draw_gains(*, seed: int, round: int, devices: DeviceIds, mean: float, low: f
     return gains
 
 
+def draw_other_strengths(
+    *, seed: int, round: int, devices: DeviceIds, antennas: int, mean: float, low: float, high: float
+) -> Reals:
+    """|h| from every device to each of the receiver's other antennas in this round, one row per antenna, by the law of
+    the first one and independent of it. More antennas leave the first rows as they are."""
+    rows = [
+        scalars(lambda g, n: g.exponential(mean, n), seed, Purpose.ANTENNA, devices=devices + (m << 40), round=round)
+        for m in range(1, antennas)
+    ]
+    return np.clip(np.array(rows).reshape(antennas - 1, len(devices)), low, high)
+
+
+def draw_errors(*, seed: int, round: int, devices: DeviceIds, gain_db: float, phase_deg: float) -> Gains:
+    """h/ĥ, the true gain over the one that a device knows: uniform in dB and in degrees, within these bounds."""
+    db = scalars(lambda g, n: g.uniform(-1, 1, n), seed, Purpose.GAIN_ERROR, devices=devices, round=round) * gain_db
+    turn = scalars(lambda g, n: g.uniform(-1, 1, n), seed, Purpose.PHASE_ERROR, devices=devices, round=round)
+    errors: Gains = np.exp(db / 20 * math.log(10) + 1j * np.deg2rad(turn * phase_deg))
+    return errors
+
+
 def draw_powers(
     *, seed: int, devices: DeviceIds, dimension: int, noise_std: float, low_db: float, high_db: float, scale: str
 ) -> Reals:

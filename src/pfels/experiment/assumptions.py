@@ -1,0 +1,77 @@
+"""The server's figure with its assumptions broken: what other antennas would hear of a run's very rounds, for one."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pfels.arrays import Reals
+from pfels.documents.privacy import Assumption, RunPrivacy
+from pfels.experiment.link import Link
+from pfels.privacy.accountant import ServerLedger, blind_server_loss
+from pfels.privacy.assumptions import priced_assumptions
+from pfels.privacy.events import PrivacyLoss
+from pfels.privacy.gaussian import gaussian_epsilon
+from pfels.schemes.exposure import added_noise_factor, relative_strengths
+
+ANTENNAS = (1, 2, 4, 8)  # for which every run is priced
+
+
+@dataclass(frozen=True)
+class AntennaCosts:
+    """μ² of the worst device against a server with each number of antennas, and against an eavesdropper who has one
+    antenna."""
+
+    server: dict[int, float]
+    eavesdropper: float
+
+
+def antenna_costs(link: Link, *, rounds: int) -> AntennaCosts | None:
+    """What the antennas of a server or an eavesdropper would hear, over the very rounds that these draws give; None
+    where nothing goes over the air."""
+    ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+    base: list[Reals] = []
+    raised: list[Reals] = []
+    others: list[Reals] = []
+    for t in range(rounds):
+        plan = link.scheme.prepare(link.draws, t)
+        if plan.air is None:
+            return None
+        costs = plan.event.server_costs
+        ids.append(plan.sending)
+        base.append(costs)
+        raised.append(costs * added_noise_factor(plan, link.setting))
+        others.append(relative_strengths(link.draws, t, plan.sending, antennas=max(ANTENNAS)))
+    _, who = np.unique(np.concatenate(ids), return_inverse=True)
+    alone, heard, beside = np.concatenate(base), np.concatenate(raised), np.concatenate(others, axis=1)
+
+    def worst(costs: Reals) -> float:
+        return float(np.bincount(who, costs, minlength=1).max())
+
+    several = {m: worst(heard * (1 + beside[: m - 1].sum(0))) for m in ANTENNAS if m > 1}
+    return AntennaCosts({1: worst(alone)} | several, worst(heard * beside[0]))
+
+
+def with_assumptions(
+    figures: RunPrivacy, ledger: ServerLedger, link: Link, *, rounds: int, over_air: bool
+) -> RunPrivacy:
+    """The figures of a run with what each assumption of the server's one costs if it fails. `over_air` is off where a
+    digital network carried the rounds."""
+    delta, mu_squared = link.setting.delta, float(ledger.mu_squared.max(initial=0.0))
+    costs = antenna_costs(link, rounds=rounds) if over_air and not math.isinf(mu_squared) else None
+    prices = priced_assumptions(mu_squared=mu_squared, delta=delta, over_air=costs is not None)
+    found: RunPrivacy = {**figures, "assumptions": prices}
+    if costs is not None:
+        s = link.setting
+        outsider = PrivacyLoss.read(figures["outsider"])
+        blind = blind_server_loss(outsider, sampling=s.sampling, on_air=True, antennas=s.antennas)
+        found["blind_server"] = blind.as_dict()
+        by_antennas = {m: gaussian_epsilon(mu=math.sqrt(cost), delta=delta) for m, cost in costs.server.items()}
+        heard: list[Assumption] = [
+            {"name": f"the server has {m} antennas", "epsilon": epsilon} for m, epsilon in by_antennas.items() if m > 1
+        ]
+        caught = gaussian_epsilon(mu=math.sqrt(costs.eavesdropper), delta=delta)
+        heard.append({"name": "an eavesdropper has one antenna", "epsilon": caught})
+        found["assumptions"] = [*prices, *heard]
+        found["server_by_antennas"] = {str(m): epsilon for m, epsilon in by_antennas.items()}
+    return found

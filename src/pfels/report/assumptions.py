@@ -1,0 +1,34 @@
+"""What each assumption behind the server's figures costs if it fails, for every scheme of a report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pfels.documents.privacy import Assumption
+from pfels.report import text
+from pfels.report.groups import Comparison, Group
+
+
+@dataclass(frozen=True)
+class AssumptionTable:
+    """One row per assumption, one cell per group: ε against the server, as text."""
+
+    groups: Sequence[Group]
+    rows: Sequence[tuple[str, Sequence[str]]]
+
+
+def assumption_table(comparison: Comparison) -> AssumptionTable | None:
+    """The prices of all finished groups that have some; None where no group has."""
+    found: dict[Group, dict[str, Assumption]] = {}
+    for group in comparison.groups:
+        prices = [] if group.row is None else group.row["privacy"].get("assumptions", [])
+        if group.row is not None and prices:
+            as_assumed: Assumption = {"name": "as assumed", "epsilon": group.row["privacy"]["server"]["epsilon"]}
+            found[group] = {each["name"]: each for each in (as_assumed, *prices)}
+    if not found:
+        return None
+    names = dict.fromkeys(name for prices in found.values() for name in prices)
+    rows = [
+        (name, [text.epsilon(prices[name]) if name in prices else text.NONE for prices in found.values()])
+        for name in names
+    ]
+    return AssumptionTable(list(found), rows)

@@ -1,0 +1,52 @@
+"""What the channel does that devices did not plan: gain errors, and antennas that they do not aim at.
+
+A device scales what it sends by β/|ĥ|, with ĥ the gain to the server's first antenna as it knows it. Another antenna,
+with gain hₘ, hears it |hₘ|²/|ĥ|² times as well, and a server that combines all of them has the sum of their
+signal-to-noise ratios. Against it a transmission costs μ² = (w/z)²·Σₘ|hₘ|²/|ĥ|², where z has the margin for gain errors
+in it already.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pfels.arrays import DeviceIds, Reals
+from pfels.schemes.draws import Draws
+from pfels.schemes.plan import RoundPlan
+from pfels.schemes.setting import Setting
+
+
+def exposures(draws: Draws, t: int, devices: DeviceIds) -> Reals:
+    """By how much the server's other antennas raise what a transmission of round t costs each of these devices."""
+    s = draws.setting
+    if s.antennas == 1:
+        return np.ones(len(devices))
+    heard: Reals = 1 + relative_strengths(draws, t, devices, antennas=s.antennas).sum(0)
+    return heard
+
+
+def relative_strengths(draws: Draws, t: int, devices: DeviceIds, *, antennas: int) -> Reals:
+    """|hₘ|²/(m|ĥ|)² of each device at each antenna other than the first in round t, with m the margin for gain errors:
+    what that antenna hears of it over what is priced for the first. One row per antenna."""
+    known = np.abs(draws.gains(t, devices)) * draws.setting.gain_margin
+    strengths: Reals = (draws.other_strengths(t, devices, antennas=antennas) / known) ** 2
+    return strengths
+
+
+def added_noise_factor(plan: RoundPlan, setting: Setting) -> float:
+    """By how much a round costs more where the noise that devices add is granted to the server: several antennas may
+    cancel it, since it comes from other places than the signal. 1 where devices add none."""
+    arriving = plan.require_air().noise_std(setting.noise_std, width=plan.subcarriers, margin=setting.gain_margin)
+    return (arriving / setting.noise_std) ** 2
+
+
+def as_received(plan: RoundPlan, draws: Draws) -> RoundPlan:
+    """The plan of a round with what its channel does: the true gains, and what all antennas hear."""
+    s, air, t = draws.setting, plan.air, plan.round
+    if air is None or (s.antennas == 1 and not s.csi_error_db and not s.phase_error_deg):
+        return plan
+    event = plan.event
+    if s.antennas > 1:
+        heard = added_noise_factor(plan, s) * exposures(draws, t, plan.sending)
+        event = replace(event, exposures=tuple(heard.tolist()))
+    return replace(plan, air=replace(air, errors=draws.gain_errors(t, plan.sending)), event=event)

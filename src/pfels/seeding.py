@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     SYNTHETIC = 11
     TURNS = 12
     BLOCKS = 13
+    CANARY = 20
 
 
 def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:

@@ -90,5 +90,5 @@ def _show(found: "Audited", name: str, *, json: bool) -> None:
         print_json(document)
         return
     print_table(words.COLUMNS, words.rows(document), title=words.title(document, name))
-    print(words.verdict(document))
+    print_notes([words.verdict(document)], style="bold")
     print_notes(words.notes(document))

@@ -75,7 +75,7 @@ def verdict(evidence: Evidence, figures: Sequence[RunPrivacy]) -> Audit:
         return _document(evidence, _unseen(server), _unseen(outsider), None, ["guard"])
     seen = _view(server, pooled(evidence.server), evidence.worst_mu)
     models = _view(outsider, pooled(evidence.models), 1.0)
-    alone = _alone(max(evidence.alone, key=lambda each: each.moved / each.booked), evidence.setting.delta)
+    alone = _alone(max(evidence.alone, key=lambda each: each.moved - each.booked), evidence.setting.delta)
     refuted = [f"server: {by}" for by in seen["rejected_by"]] + [f"models: {by}" for by in models["rejected_by"]]
     return _document(evidence, seen, models, alone, refuted + ["alone"] * alone["rejected"])
 

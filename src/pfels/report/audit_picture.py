@@ -16,7 +16,8 @@ from pfels.arrays import Reals
 from pfels.documents.audit import Audit, AuditView
 from pfels.privacy.gaussian import gaussian_mu
 from pfels.runtime.files import write_atomically
-from pfels.studies.audit_verdict import Evidence, Scores, pooled
+from pfels.studies.audit_verdict import Evidence, pooled
+from pfels.studies.canary_scores import Scores
 
 IN, OUT, CLAIM = "#0072b2", "#d55e00", "#000000"
 STYLE: Any = {"font.size": 9, "axes.grid": True, "grid.alpha": 0.35, "lines.linewidth": 1.4}

@@ -22,8 +22,9 @@ from pfels.experiment.ledger import Ledger
 from pfels.experiment.loop import advance
 from pfels.experiment.setup import build, federate, require_memory
 from pfels.experiment.state import RunState
+from pfels.privacy.events import Sampling
 from pfels.runtime.threads import one_thread_each
-from pfels.studies.audit_verdict import Alone, Evidence, Scores, nothing_claimed, verdict
+from pfels.studies.audit_verdict import Alone, Evidence, nothing_claimed, verdict
 from pfels.studies.audited_rounds import AuditedRounds
 from pfels.studies.canaries import Canaries
 
@@ -69,8 +70,9 @@ def audited(
     added = first.data.devices - config.data.devices
     setting, planned = forecast_run(first)
     evidence = Evidence(
-        config.scheme, first.rounds, config.data.devices, added, setting, [each.seed for each in configs]
-    )
+        config.scheme, first.rounds, config.data.devices, added, setting, [each.seed for each in configs],
+        hidden=setting.sampling is not Sampling.TURNS and not planned.cohort_dependent,
+    )  # fmt: skip
     if planned.server.worst(delta=setting.delta).epsilon is None:
         return Audited(nothing_claimed(evidence, planned.privacy(setting)), evidence)
     figures: list[RunPrivacy] = []
@@ -111,7 +113,7 @@ def _train(config: Config, real: Config, evidence: Evidence, workers: int | None
         require_memory(experiment, copies=3)
         d = experiment.setting.dimension
         canaries = Canaries(config.seed, real.data.devices, evidence.canaries, d, config.rounds)
-        rounds = AuditedRounds.of(experiment, canaries, alone=_most_exposed(planned, canaries))
+        rounds = AuditedRounds.of(experiment, canaries, alone=_most_exposed(planned, canaries), hidden=evidence.hidden)
         state = RunState.fresh(experiment)
         try:
             while state.round < config.rounds:
@@ -136,10 +138,9 @@ def _most_exposed(planned: Ledger, canaries: Canaries) -> int:
 
 
 def _collect(evidence: Evidence, rounds: AuditedRounds, ledger: Ledger) -> None:
-    expected = np.sqrt(rounds.mu_squared)
-    sent = expected > 0
-    evidence.server.append(Scores(rounds.server_scores()[sent], rounds.coins[sent], expected[sent]))
-    evidence.models.append(Scores(rounds.model_scores(), rounds.coins, np.ones(len(rounds.coins))))
+    coins, alone = rounds.coins, rounds.alone
+    evidence.server.append(rounds.server.scores(coins))
+    evidence.models.append(rounds.models.scores(coins))
+    evidence.alone.append(Alone(math.sqrt(alone.mu_squared), math.sqrt(alone.booked), alone.times))
     evidence.worst_mu = max(evidence.worst_mu, math.sqrt(float(ledger.server.mu_squared.max(initial=0.0))))
-    evidence.alone.append(Alone(math.sqrt(rounds.alone_moved), math.sqrt(rounds.alone_booked), rounds.alone_times))
-    evidence.included += int(rounds.coins.sum())
+    evidence.included += int(coins.sum())

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pfels.arrays import Reals
 from pfels.documents.audit import Audit, AuditAlone, AuditCertified, AuditClaim, AuditEstimate, AuditView
 from pfels.documents.privacy import ExplainedFigure, RunPrivacy
 from pfels.privacy.events import Adversary
@@ -16,19 +14,11 @@ from pfels.privacy.one_run import certified_mu
 from pfels.privacy.score_fit import fit_scores
 from pfels.schemes.registry import scheme_entry
 from pfels.schemes.setting import Setting
+from pfels.studies.canary_scores import Scores
 
 CONFIDENCE = 0.95  # of the certified bound; the interval of the estimate is as wide, on both sides
 SURE = 0.9999  # of the one-sided limit of the estimate that refutes a claim
 ROUNDING = 1e-3  # relative; what float32 may add to the part of the received sum that one device moves
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The scores of some canaries, their coins, and μ of each as the ledger books it."""
-
-    values: Reals
-    included: NDArray[np.bool_]
-    expected: Reals
 
 
 @dataclass(frozen=True)
@@ -42,7 +32,8 @@ class Alone:
 
 @dataclass
 class Evidence:
-    """All that the trainings of an audit have shown: one entry per training."""
+    """All that the trainings of an audit have shown: one entry per training. `hidden`: those who see the models do not
+    know who sends, since there is a figure against them that rests on it."""
 
     scheme: str
     rounds: int
@@ -50,6 +41,7 @@ class Evidence:
     canaries: int
     setting: Setting
     seeds: list[int]
+    hidden: bool
     server: list[Scores] = field(default_factory=list)
     models: list[Scores] = field(default_factory=list)
     alone: list[Alone] = field(default_factory=list)
@@ -74,7 +66,7 @@ def verdict(evidence: Evidence, figures: Sequence[RunPrivacy]) -> Audit:
     if evidence.stopped:
         return _document(evidence, _unseen(server), _unseen(outsider), None, ["guard"])
     seen = _view(server, pooled(evidence.server), evidence.worst_mu)
-    models = _view(outsider, pooled(evidence.models), 1.0)
+    models = _view(outsider, pooled(evidence.models), 1.0 if evidence.hidden else evidence.worst_mu)
     alone = _alone(max(evidence.alone, key=lambda each: each.moved - each.booked), evidence.setting.delta)
     refuted = [f"server: {by}" for by in seen["rejected_by"]] + [f"models: {by}" for by in models["rejected_by"]]
     return _document(evidence, seen, models, alone, refuted + ["alone"] * alone["rejected"])

@@ -24,12 +24,12 @@ def title(document: Audit, name: str) -> str:
 
 
 def rows(document: Audit) -> list[tuple[str, ...]]:
-    """One row per observer, and one for the canary alone."""
+    """One row per observer, and one for one canary alone."""
     found = [_row(name, document["views"][name]) for name in NAMES]
     alone = document["alone"]
     if alone is not None:
         moved = _up(alone["epsilon"])
-        found.append(("one alone", _up(alone["booked"]), moved, "exact", NONE, _word(alone["rejected"])))
+        found.append(("one canary", _up(alone["booked"]), moved, "exact", NONE, _word(alone["rejected"])))
     return found
 
 
@@ -62,7 +62,7 @@ def notes(document: Audit) -> list[str]:
     ]
     if alone is not None:
         lines.append(
-            f"One alone: how far one canary's data move what is received, beside the real devices; it sends "
+            f"One canary: how far its data alone move what is received, beside the real devices; it sends "
             f"{times(alone['participations'])}. Not a statistic. Rejected where that exceeds what is booked for it."
         )
     return lines

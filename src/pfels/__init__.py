@@ -7,7 +7,8 @@
 
 Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `sweep` and `compare`, with a `Tuning`
 (`tuning_of` a preset) where each scheme is to have its own best settings. Without training: `plan`, `privacy_figures`,
-with a `Budget` against an `Adversary`. The paper: `reproduce`. A page: `write_report`.
+with a `Budget` against an `Adversary`. A claim held against an attack: `audit`. The paper: `reproduce`.
+A page: `write_report`.
 Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pfels.privacy.calibration import Budget
     from pfels.privacy.events import Adversary
     from pfels.report.page import write_report
+    from pfels.studies.audit import audit
     from pfels.studies.compare import compare, tuning_of
     from pfels.studies.plan import plan
     from pfels.studies.privacy import privacy_figures
@@ -40,6 +42,7 @@ __all__ = [
     "Result",
     "RunError",
     "Tuning",
+    "audit",
     "compare",
     "load_config",
     "plan",
@@ -61,6 +64,7 @@ _MODULES = {
     "Result": "experiment.result",
     "RunError": "errors",
     "Tuning": "studies.tune",
+    "audit": "studies.audit",
     "compare": "studies.compare",
     "load_config": "config.load",
     "plan": "studies.plan",

@@ -71,6 +71,14 @@ def test_it_stands_beside_the_others_in_compare_and_plan_and_meets_a_budget(call
     assert planned["0.25"] == pytest.approx(planned["1.0"] / 16)
 
 
+def test_its_claim_is_audited_as_those_of_the_others_are(call: Call):
+    done = call("pfels", "audit", "demo", *TINY, "-s", "scheme=backoff", "--canaries", "60", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["scheme"], found["rejected"]) == ("backoff", False)
+    assert found["alone"]["epsilon"] == pytest.approx(found["alone"]["booked"], rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

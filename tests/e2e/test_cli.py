@@ -282,7 +282,7 @@ def test_too_large_a_network_ends_in_one_line(pfels, hidden: int):
 
 def test_help_teaches_by_example(pfels):
     assert "pfels compare demo" in pfels("--help").stdout
-    for command in ("run", "compare", "sweep"):
+    for command in ("run", "compare", "sweep", "audit"):
         assert f"pfels {command} demo" in pfels(command, "--help").stdout
 
 

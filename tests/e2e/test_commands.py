@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pfels.cli import main
+from pfels.documents.audit import Audit
 from pfels.documents.data import DataSet, DataSets
 from pfels.documents.paper import Reproduction
 from pfels.documents.privacy import NoiseForBudget, PresetPrivacy, PrivacyFigures
@@ -33,6 +34,7 @@ COMMANDS: dict[str, tuple[list[str], str, type]] = {
     "privacy": (["privacy", "demo", *TINY], r"server +[\d.]+ +0\.0333", PresetPrivacy),
     "privacy, numbers": (["privacy", "--noise-multiplier", "2"], r"outsider +[\d.]+ +0\.001", PrivacyFigures),
     "privacy, target": (["privacy", "--target-epsilon", "2"], r"noise multiplier z +[\d.]+", NoiseForBudget),
+    "audit": (["audit", "demo", *TINY, "-s", "scheme=pfels-plus", "--canaries", "60"], r"server +16\.00 +\d", Audit),
     "data list": (["data", "list"], r"digits +1,797", DataSets),
     "data get": (["data", "get", "digits"], r"digits: nothing to", DataSet),
     "data check": (["data", "check", "digits"], r"digits: nothing to check", DataSet),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pfels import __version__
-from pfels.cli import compare, data, plan, privacy, report, reproduce, run, sweep
+from pfels.cli import audit, compare, data, plan, privacy, report, reproduce, run, sweep
 from pfels.errors import GuardError, InputError, RunError
 from pfels.report.terminal import say
 
@@ -54,6 +54,8 @@ app.command("reproduce")(reproduce.command)
 app.command("report")(report.command)
 
 app.command("privacy")(privacy.command)
+
+app.command("audit")(audit.command)
 
 app.add_typer(data.app, name="data")
 

@@ -90,7 +90,7 @@ def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
     if start.tensors:
         state = replace(state.with_tensors(start.tensors, ranks.device), round=start.round)
     while state.round < config.rounds:
-        state, _ = _round(experiment, state, simulate)
+        state, _ = advance(experiment, state, simulate)
     nothing: Summary = {}  # type: ignore[typeddict-item]
     return Result(nothing, state.delivered.cpu(), list)
 
@@ -145,7 +145,7 @@ def _play(
 
     try:
         while state.round < config.rounds:
-            after, record = _round(experiment, state, play_round)
+            after, record = advance(experiment, state, play_round)
             state = replace(after, mark=directory.append(record, state.mark)) if directory else after
             if directory is None:
                 records.append(record)
@@ -189,7 +189,7 @@ class Pace:
         self.took = self.ended - began
 
 
-def _round(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:
+def advance(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:
     """The state after one more round, except for the log, and the round's record."""
     config, setting, t = experiment.config, experiment.setting, state.round
     plan = as_received(experiment.scheme.prepare(experiment.draws, t), experiment.draws)

@@ -150,11 +150,11 @@ def print_table(
     print_notes(notes)
 
 
-def print_notes(notes: Sequence[str]) -> None:
+def print_notes(notes: Sequence[str], *, style: str = "dim") -> None:
     """Notes on stdout."""
     console = Console()
     for note in notes:
-        console.print(escape(note), style="dim", highlight=False)
+        console.print(escape(note), style=style, highlight=False)
 
 
 def times(count: int) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pfels.arrays import DeviceIds
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 ALONE = Ranks()
 
 
+@dataclass
+class ServerView:
+    """What the server sees of a round: over the air the received sum, on ideal links the uploads, in cohort order."""
+
+    received: Tensor | None = None
+    uploads: list[Tensor] = field(default_factory=list)
+
+
 def play(
     scheme: Scheme,
     draws: Draws,
@@ -31,10 +40,11 @@ def play(
     *,
     memory: Memory,
     ranks: Ranks = ALONE,
+    view: ServerView | None = None,
 ) -> RoundResult:
     """Simulate a round on this process, or on all ranks that share the run, from the model θ.
 
-    `memory` is what devices and server kept from earlier rounds.
+    `memory` is what devices and server kept from earlier rounds. `view` is filled with what the server sees.
     """
     t, kept = plan.round, dict[int, Kept]()
     losses: list[float] = []
@@ -47,6 +57,8 @@ def play(
         unheard += int((~finite).sum())
         sent = transmissions(scheme, draws, plan, part, A, memory=memory)
         y += plan.arriving(sent.signals, part.places)
+        if view is not None and plan.air is None:
+            view.uploads.append(sent.signals.clone())
         kept |= sent.kept
         energies += sent.energies
     if keeps_unsent(scheme):
@@ -55,6 +67,8 @@ def play(
     again = repeat(plan, memory, y, ranks=ranks)
     losses, energies, again = ranks.gather(losses), ranks.gather(energies), ranks.gather(again)
     y, decoded = ranks.all_reduce(y), None
+    if view is not None and plan.air is not None:
+        view.received = y.clone()
     if decodes(scheme):
         y = decoded = scheme.decode(plan, y, memory.decoded)
     return RoundResult(

@@ -1,0 +1,153 @@
+"""The rounds of an audited training: played by the product itself, watched by the server and through the models.
+
+Every round is played three times from the same model: with the canaries that the coins include; without noise and with
+all of them emptied; and without noise with one canary alone. What the first receives beyond the second is noise and
+canaries. What the third receives beyond the second is what one device's data move, exactly.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfels.experiment.setup import Experiment
+from pfels.schemes.exposure import as_received
+from pfels.schemes.memory import Memory
+from pfels.schemes.plan import RoundPlan, RoundResult
+from pfels.schemes.registry import load_scheme
+from pfels.schemes.round import ServerView, play
+from pfels.schemes.scheme import Scheme, decodes
+from pfels.studies.canaries import Canaries, CanaryTraining, Coins, QuietDraws
+from pfels.studies.canary_scores import HiddenSenders, KnownSenders
+from pfels.uplink.compression import lift
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A round as one world played it: its plan, and what the server received, without noise."""
+
+    plan: RoundPlan
+    seen: Tensor
+
+    @property
+    def sum(self) -> Tensor:
+        """What the server received, added up."""
+        return self.seen.sum(0) if self.plan.air is None else self.seen
+
+
+@dataclass
+class World:
+    """The same training without noise, with other coins: its own scheme and its own memory."""
+
+    scheme: Scheme
+    draws: QuietDraws
+    coins: Coins
+    memory: Memory = field(default_factory=Memory)
+
+    def play(self, theta: Tensor, t: int, training: CanaryTraining) -> Heard:
+        """Play round t from the model θ."""
+        plan, view = as_received(self.scheme.prepare(self.draws, t), self.draws), ServerView()
+        indices = self.scheme.indices(self.draws, theta, t)
+        result = play(self.scheme, self.draws, plan, theta, training, memory=self.memory, view=view)
+        self.memory = self.memory.after(plan, result)
+        return Heard(plan, _seen(view, indices, dimension=len(theta)))
+
+
+@dataclass
+class Moved:
+    """Of one canary alone: Σ‖what it moves‖²/σ², what the ledger books for it, and how often it sent."""
+
+    device: int
+    mu_squared: float = 0.0
+    booked: float = 0.0
+    times: int = 0
+
+    def add(self, alone: Heard, without: Heard, *, noise_std: float, bound: float) -> None:
+        """One more round; over the air σ is that of the channel, on ideal links what the plan says."""
+        plan = alone.plan
+        here = np.flatnonzero(plan.sending == self.device)
+        self.booked += float(plan.event.server_costs[here].sum())
+        self.times += len(here)
+        if alone.seen.shape != without.seen.shape:
+            self.mu_squared = math.inf  # who sends follows the updates
+            return
+        noise = bound * plan.event.server_noise_multiplier
+        if plan.air is not None:
+            noise = plan.air.noise_std(noise_std, width=plan.subcarriers)
+        moved = float((alone.seen - without.seen).double().norm())
+        self.mu_squared += (moved / noise) ** 2 if moved else 0.0
+
+
+@dataclass
+class AuditedRounds:
+    """Plays rounds, and adds up every canary's score in both views, and what one canary alone moves."""
+
+    canaries: Canaries
+    coins: Coins
+    empty: World
+    single: World
+    server: KnownSenders
+    models: KnownSenders | HiddenSenders
+    alone: Moved
+
+    @classmethod
+    def of(cls, experiment: Experiment, canaries: Canaries, *, alone: int, hidden: bool) -> "AuditedRounds":
+        """For a training with these canaries. `alone` is the one that is watched by itself; `hidden`: those who see
+        the models do not know who sends."""
+        setting, draws = experiment.setting, experiment.draws
+        quiet = QuietDraws(setting, draws.seed, draws.noise_seed, draws.device, start=draws.start)
+        nobody = np.zeros(canaries.count, np.bool_)
+        one = nobody.copy()
+        one[alone - canaries.first] = True
+        empty, single = (World(load_scheme(experiment.config.scheme, setting), quiet, who) for who in (nobody, one))
+        models = (HiddenSenders if hidden else KnownSenders).of(canaries, bound=setting.bound)
+        server = KnownSenders.of(canaries, bound=setting.bound)
+        return cls(canaries, canaries.coins(), empty, single, server, models, Moved(alone))
+
+    def __call__(self, e: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
+        """Play a round: what the loop asks for."""
+        t, setting, view = plan.round, e.setting, ServerView()
+        indices = e.scheme.indices(e.draws, theta, t)
+        learned: dict[int, tuple[Tensor, float]] = {}
+
+        def training(coins: Coins) -> CanaryTraining:
+            return CanaryTraining(
+                **vars(e.training), canaries=self.canaries, included=coins, bound=setting.bound, round=t,
+                indices=indices, learned=learned,
+            )  # fmt: skip
+
+        result = play(e.scheme, e.draws, plan, theta, training(self.coins), memory=memory, view=view)
+        without = self.empty.play(theta, t, training(self.empty.coins))
+        single = self.single.play(theta, t, training(self.single.coins))
+        seen = _seen(view, indices, dimension=len(theta))
+        self.server.add(plan, indices, seen - without.seen if seen.shape == without.seen.shape else seen)
+        if isinstance(self.models, HiddenSenders):
+            self.models.add(plan, indices, result.estimate)
+        elif len(plan.sending):
+            self.models.add(plan, indices, _undone(e.scheme, plan, result.estimate, indices, memory) - without.sum)
+        self.alone.add(single, without, noise_std=setting.noise_std, bound=setting.bound)
+        return result
+
+
+def _seen(view: ServerView, indices: Tensor | None, *, dimension: int) -> Tensor:
+    """What the server saw: the received sum on all coordinates, or one row per upload."""
+    if view.received is not None:
+        return lift(view.received, indices, dimension=dimension)
+    return torch.cat(view.uploads) if view.uploads else torch.zeros(0, dimension)
+
+
+def _undone(scheme: Scheme, plan: RoundPlan, estimate: Tensor, indices: Tensor | None, memory: Memory) -> Tensor:
+    """The received sum from the estimate, which is the difference of two models, and from those before.
+
+    What the server does to a sum, it does to each coordinate by itself, as ax + b with public a and b."""
+    x = estimate * (plan.divisor * (1.0 if plan.air is None else plan.air.beta))
+    if not decodes(scheme):
+        return x
+    on = slice(None) if indices is None else indices
+    zeros = torch.zeros_like(x[on])
+    shift = scheme.decode(plan, zeros, memory.decoded)
+    slope = scheme.decode(plan, zeros + 1, memory.decoded) - shift
+    x[on] = (x[on] - shift) / slope
+    return x

@@ -120,8 +120,8 @@ def test_directions_are_of_one_length_on_every_index_set_and_overlap_no_more_tha
     canaries, d = Canaries(0, 100, 50, 1000, 10), 1000
     indices = torch.arange(0, d, 3)
     for some in (None, indices):
-        rows = canaries.directions(range(100, 150), some).double()
         width = d if some is None else len(some)
+        rows = torch.stack(canaries.signs(range(100, 150), some)).double() / np.sqrt(width)
         assert torch.allclose(rows.norm(dim=1), torch.ones(50, dtype=torch.float64))
         overlaps = (rows @ rows.T)[~torch.eye(50, dtype=torch.bool)]
         assert float(overlaps.square().mean()) == pytest.approx(1 / width, rel=0.15)

@@ -20,7 +20,7 @@ from pfels.schemes.registry import load_scheme
 from pfels.schemes.round import ServerView, play
 from pfels.schemes.scheme import Scheme, decodes
 from pfels.studies.canaries import Canaries, CanaryTraining, Coins, QuietDraws
-from pfels.studies.canary_scores import HiddenSenders, KnownSenders
+from pfels.studies.canary_scores import CanarySignals, HiddenSenders, KnownSenders
 from pfels.uplink.compression import lift
 
 
@@ -102,9 +102,8 @@ class AuditedRounds:
         one = nobody.copy()
         one[alone - canaries.first] = True
         empty, single = (World(load_scheme(experiment.config.scheme, setting), quiet, who) for who in (nobody, one))
-        models = (HiddenSenders if hidden else KnownSenders).of(canaries, bound=setting.bound)
-        server = KnownSenders.of(canaries, bound=setting.bound)
-        return cls(canaries, canaries.coins(), empty, single, server, models, Moved(alone))
+        models = HiddenSenders.of(canaries, bound=setting.bound) if hidden else KnownSenders.of(canaries)
+        return cls(canaries, canaries.coins(), empty, single, KnownSenders.of(canaries), models, Moved(alone))
 
     def __call__(self, e: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
         """Play a round: what the loop asks for."""
@@ -121,21 +120,44 @@ class AuditedRounds:
         result = play(e.scheme, e.draws, plan, theta, training(self.coins), memory=memory, view=view)
         without = self.empty.play(theta, t, training(self.empty.coins))
         single = self.single.play(theta, t, training(self.single.coins))
-        seen = _seen(view, indices, dimension=len(theta))
-        self.server.add(plan, indices, seen - without.seen if seen.shape == without.seen.shape else seen)
-        if isinstance(self.models, HiddenSenders):
-            self.models.add(plan, indices, result.estimate)
-        elif len(plan.sending):
-            self.models.add(plan, indices, _undone(e.scheme, plan, result.estimate, indices, memory) - without.sum)
+        self._score(e.scheme, plan, indices, _seen(view, indices, dimension=len(theta)), without, result, memory)
         self.alone.add(single, without, noise_std=setting.noise_std, bound=setting.bound)
         return result
+
+    def _score(  # noqa: PLR0917
+        self,
+        scheme: Scheme,
+        plan: RoundPlan,
+        indices: Tensor | None,
+        seen: Tensor,
+        without: Heard,
+        result: RoundResult,
+        memory: Memory,
+    ) -> None:
+        """Both observers' scores of a round; `seen` is what the server saw, with noise."""
+        if isinstance(self.models, HiddenSenders):
+            self.models.add(plan, indices, result.estimate)
+        signals = CanarySignals.of(self.canaries, plan, indices, bound=self.empty.draws.setting.bound)
+        if not len(signals.devices):
+            return
+        on = slice(None) if indices is None else indices
+        beyond = seen - without.seen if seen.shape == without.seen.shape else seen
+        self.server.add(signals, beyond[..., on].cpu())
+        if isinstance(self.models, KnownSenders):
+            undone = _undone(scheme, plan, result.estimate, indices, memory) - without.sum
+            self.models.add(signals, undone[on].cpu())
 
 
 def _seen(view: ServerView, indices: Tensor | None, *, dimension: int) -> Tensor:
     """What the server saw: the received sum on all coordinates, or one row per upload."""
     if view.received is not None:
         return lift(view.received, indices, dimension=dimension)
-    return torch.cat(view.uploads) if view.uploads else torch.zeros(0, dimension)
+    rows = torch.cat(view.uploads) if view.uploads else torch.zeros(0, dimension)
+    if indices is None or not view.uploads:
+        return rows
+    full = rows.new_zeros(len(rows), dimension)
+    full[:, indices] = rows
+    return full
 
 
 def _undone(scheme: Scheme, plan: RoundPlan, estimate: Tensor, indices: Tensor | None, memory: Memory) -> Tensor:

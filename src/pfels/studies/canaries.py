@@ -63,14 +63,10 @@ class Canaries:
         """Which way round each of some canaries stands in a round, one round each."""
         return self.patterns[torch.from_numpy((devices - self.first) % PATTERNS), torch.from_numpy(rounds)]
 
-    def directions(self, devices: Sequence[int], indices: Tensor | None) -> Tensor:
-        """The directions of some canaries on an index set, one row of norm 1 each, before they turn around.
-
-        They are random signs, so that every index set cuts all of them to the same length.
-        """
-        rows = [self._signs(device) if indices is None else self._signs(device)[indices] for device in devices]
-        width = self.dimension if indices is None else len(indices)
-        return torch.stack(rows).float() / math.sqrt(width) if rows else torch.zeros(0, width)
+    def signs(self, devices: Sequence[int], indices: Tensor | None) -> list[Tensor]:
+        """The directions of some canaries on an index set before they turn around: 1 or −1 everywhere, as small
+        integers, so that every index set cuts all of them to the same length."""
+        return [self._signs(device) if indices is None else self._signs(device)[indices] for device in devices]
 
     def _signs(self, device: int) -> Tensor:
         if device not in self.kept:
@@ -113,7 +109,8 @@ class CanaryTraining(LocalTraining):
         if self.included[device - self.canaries.first]:
             on = slice(None) if self.indices is None else self.indices
             way = self.canaries.turned(np.array([device]), np.array([self.round]))
-            row[on] = (HUGE * self.bound * way * self.canaries.directions([device], self.indices)[0]).to(theta)
+            signs = self.canaries.signs([device], self.indices)[0]
+            row[on] = (HUGE * self.bound / math.sqrt(len(signs)) * way * signs).to(theta)
         return row, 0.0
 
 

@@ -67,7 +67,7 @@ def test_what_is_not_repeated_is_not_taken_out_of_the_sum(experiment: Experiment
     here = ServerRound.begin(scheme, experiment.draws, plan, theta, decoded=decoded, heard=heard)
     here.used = set(range(len(plan.sending))) - set(turns[3][6:9]) - set(turns[5][:2])
     shares = {3: 6 / 8, 5: 1 - 2 / len(turns[5])}
-    expected = scheme.decode(plan, here.y.float(), {turn: x * shares[turn] for turn, x in decoded.items()})
+    expected = scheme.decode(plan, here.y.total(), {turn: x * shares[turn] for turn, x in decoded.items()})
     assert torch.allclose(here.result().decoded, expected, rtol=1e-6)
 
 

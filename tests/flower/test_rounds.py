@@ -10,7 +10,6 @@ from flwr.app import ConfigRecord, Message
 
 from pfels.config.load import load_config
 from pfels.flower import messages
-from pfels.flower.round import ServerRound
 from pfels.flower.server_app import summary_lines
 from pfels.schemes import pfels_plus
 from tests.flower.in_process import PLAIN, distance, has_signals, simulated
@@ -125,23 +124,6 @@ def test_the_receivers_noise_cannot_be_derived_from_the_seed(flower: Flower):
     std = load_config("demo").channel.noise_std / (20 * one.records[0]["beta"])
     for difference in noise:  # of two noises of equal variance; 723 samples, so the std is within 2.6% (1 sigma)
         assert float(difference.std()) == pytest.approx(std * np.sqrt(2), rel=0.1)
-
-
-def test_one_secret_noise_seed_serves_the_whole_run(flower: Flower, monkeypatch: pytest.MonkeyPatch):
-    """The noise of each round is drawn under its own address, so one seed suffices."""
-    draws = []
-    begin = ServerRound.begin
-
-    def stored(*arguments: Any, **earlier: Any) -> ServerRound:
-        draws.append(arguments[1])
-        return begin(*arguments, **earlier)
-
-    monkeypatch.setattr(ServerRound, "begin", stored)
-    flower(scheme="pfels", rounds=3, noise="secret")
-    assert len(draws) == 3
-    assert all(each is draws[0] for each in draws)
-    assert draws[0].noise_seed is not None
-    assert not torch.equal(draws[0].receiver_noise(0, 10), draws[0].receiver_noise(1, 10))
 
 
 def test_dp_fedavg_noise_is_the_devices_own_secret(flower: Flower):

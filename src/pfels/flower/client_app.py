@@ -5,7 +5,6 @@ drawn or are to repeat, and once per round, whatever the server asks. What a dev
 that the node's own plan names.
 """
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -23,6 +22,7 @@ from pfels.experiment.setup import Experiment, build
 from pfels.flower import settings
 from pfels.flower.local_data import local_federation
 from pfels.flower.messages import Greeting, NodeShare, TrainRequest, numbers, packed, signals_record
+from pfels.flower.received import add_exact_noise
 from pfels.runtime.threads import one_thread_each
 from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan
@@ -89,13 +89,12 @@ def _signals(
     """The signals of the requested devices, one row per device, and the devices that have nothing to repeat; what
     devices remember goes to the node's state."""
     scheme, draws = experiment.scheme, experiment.draws
-    if settings.read(context.run_config).secret_noise:  # fresh for every message: noise is never used twice
-        draws = replace(draws, noise_seed=secrets.randbits(64))
+    add_noise = add_exact_noise if settings.read(context.run_config).secret_noise else None
     memory = _memory(context, [*request.devices, *request.waiting])
     A = scheme.indices(draws, request.theta, request.round)  # noqa: N806
     rows, kept, fresh = dict[int, Tensor](), dict[int, Kept](), set(plan.training.tolist())
     for device, part in _updates(experiment, request, [d for d in request.devices if d in fresh], plan.training):
-        sent = transmissions(scheme, draws, plan, part, A, memory=memory)
+        sent = transmissions(scheme, draws, plan, part, A, memory=memory, add_noise=add_noise)
         rows[device] = sent.signals.clone()
         kept |= sent.kept
     rows |= _repeated(plan, [device for device in request.devices if device not in fresh], memory)

@@ -1,8 +1,6 @@
 """The Strategy: any scheme of `pfels` over Flower's messages. Everything around a round is the simulator's own loop."""
 
-import secrets
 from collections.abc import Iterable
-from dataclasses import replace
 from importlib.metadata import version
 from logging import WARNING
 
@@ -24,7 +22,6 @@ from pfels.flower.messages import Greeting, TrainRequest
 from pfels.flower.nodes import Nodes
 from pfels.flower.round import RoundJournal, ServerRound
 from pfels.flower.settings import Settings
-from pfels.schemes.draws import Draws
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.scheme import keeps_unsent
@@ -35,7 +32,6 @@ class OverTheAir(Strategy):  # type: ignore[misc]
 
     def __init__(self, wanted: Settings, *, progress: Progress = lambda record: None) -> None:
         self.wanted, self.progress = wanted, progress
-        self.draws: Draws | None = None
         self.nodes: Nodes | None = None
         self.round: ServerRound | None = None
         self.heard: dict[int, set[int]] = {}  # by round: the devices heard at their turn, while echoes of it may follow
@@ -60,13 +56,12 @@ class OverTheAir(Strategy):  # type: ignore[misc]
     def play_round(self, experiment: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
         """One round over Flower, instead of `loop.simulate`. What devices remember stays on the nodes."""
         assert self.nodes is not None
-        if self.draws is None:
-            self.draws = self._with_noise_seed(experiment.draws)
+        secret = self.wanted.secret_noise
         self.round = ServerRound.begin(
-            experiment.scheme, self.draws, plan, theta, decoded=memory.decoded, heard=self.heard
+            experiment.scheme, experiment.draws, plan, theta, decoded=memory.decoded, heard=self.heard, secret=secret
         )
         number = plan.round + 1
-        if self.wanted.secret_noise and not RoundJournal(self.wanted.out).begin(plan.round):
+        if secret and not RoundJournal(self.wanted.out).begin(plan.round):
             log(WARNING, "round %d was in progress when the run stopped: charged, not repeated", number)
             return self.round.lost()
         for line in self.nodes.greet():  # nodes that joined late and cannot take part; the run continues
@@ -111,10 +106,6 @@ class OverTheAir(Strategy):  # type: ignore[misc]
 
     def summary(self) -> None:
         """Nothing: the run directory has the config."""
-
-    def _with_noise_seed(self, draws: Draws) -> Draws:
-        """The draws of the whole run: with secret noise, nobody can derive the noise from the shared seed."""
-        return replace(draws, noise_seed=secrets.randbits(64)) if self.wanted.secret_noise else draws
 
     def _in_progress(self) -> tuple[ServerRound, Nodes]:
         if self.round is None or self.nodes is None:

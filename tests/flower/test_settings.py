@@ -45,9 +45,10 @@ def test_a_wrong_run_config_is_one_line_and_touches_nothing(flower: Flower, tmp_
 def test_every_scheme_with_a_budget_against_an_outsider_needs_a_secret_seed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(registry._SCHEMES, "another", scheme_entry("pfels-plus"))
     run = {"out": "run", "scheme": "another", "privacy.adversary": "outsider"}
-    with pytest.raises(InputError, match="seed = 7: it decides who is drawn"):
-        settings.read(run | {"seed": 7})
-    assert settings.read(run | {"seed": 2**60}).secret_noise
+    for seed in (7, 2**62 + 1):  # large or small: what counts is that the software drew it
+        with pytest.raises(InputError, match=f"seed = {seed}: it decides who is drawn"):
+            settings.read(run | {"seed": seed})
+    assert settings.read(run | {"seed": "secret"}).secret_seed
     assert not settings.read(run | {"seed": 7, "noise": "seed"}).secret_noise
     assert settings.read(run | {"seed": 7, "privacy.adversary": "server"}).secret_noise
     assert settings.read(run | {"seed": 7, "scheme": "pfels-echo"}).secret_noise, "turns hide nobody, nor need they"

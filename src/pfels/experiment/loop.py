@@ -17,6 +17,7 @@ from pfels.config.load import require_config
 from pfels.config.tree import Config
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
+from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import Checkpoint, RunDirectory, check
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
@@ -49,14 +50,14 @@ def run(
     workers: int | None = None,
     progress: Progress = lambda record: None,
     play_round: PlayRound = simulate,
-    carrier: str | None = None,
+    deployment: Deployment | None = None,
 ) -> Result:
     """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
 
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last completed round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
     work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `play_round`
-    plays a round; by default all devices are simulated here. `carrier` names what it uses, for environment.json.
+    plays a round; by default all devices are simulated here. `deployment` says what carries them, if they are not.
 
     >>> import pfels
     >>> result = pfels.run(pfels.load_config("demo", {"rounds": 2}))
@@ -75,8 +76,8 @@ def run(
             if play_round is simulate:
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
-            return _play(experiment, None, None, progress, play_round)
-        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, progress, play_round, carrier)
+            return _play(experiment, None, None, progress, play_round, deployment)
+        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, progress, play_round, deployment)
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
@@ -99,7 +100,7 @@ def _lead(  # noqa: PLR0917
     workers: int | None,
     progress: Progress,
     play_round: PlayRound,
-    carrier: str | None,
+    deployment: Deployment | None,
 ) -> Result:
     config = directory.config
     if check(directory.path, config) and (finished := directory.finished()) is not None:
@@ -111,20 +112,21 @@ def _lead(  # noqa: PLR0917
         require_memory(experiment, copies=3)
     engine = experiment.training.engine
     about: Environment = {**environment(), "engine": engine}
-    if carrier:
-        about["carrier"] = carrier
+    if deployment is not None:
+        about |= deployment.environment()
     with directory.opened(resume=resume, environment=about) as checkpoint:
         start = Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {})
         ranks.send_start(start)
-        return _play(experiment, directory, checkpoint, progress, play_round)
+        return _play(experiment, directory, checkpoint, progress, play_round, deployment)
 
 
-def _play(
+def _play(  # noqa: PLR0917
     experiment: Experiment,
     directory: RunDirectory | None,
     checkpoint: Checkpoint | None,
     progress: Progress,
     play_round: PlayRound,
+    deployment: Deployment | None,
 ) -> Result:
     config = experiment.config
     records: list[RoundRecord] = []
@@ -143,6 +145,8 @@ def _play(
     try:
         while state.round < config.rounds:
             after, record = _round(experiment, state, play_round)
+            if deployment is not None:
+                record = deployment.checked_record(record)
             state = replace(after, mark=directory.append(record, state.mark)) if directory else after
             if directory is None:
                 records.append(record)
@@ -159,6 +163,8 @@ def _play(
             save()
         raise
     summary = _summary(experiment, state, began)
+    if deployment is not None:
+        summary["privacy"] = deployment.checked_privacy(summary["privacy"])
     if directory is None:
         return Result(summary, state.delivered.cpu(), lambda: records)
     directory.finish(summary)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pfels.documents.run import Journal, Replies
 from pfels.documents.validate import validated
-from pfels.flower.messages import UnusableError, read_signals, silent_devices, size
+from pfels.flower.messages import UnusableError, left_out, read_signals, size
 from pfels.flower.received import ReceivedSum, add_exact_noise, received_noise
 from pfels.runtime.files import printable, read_json, to_json, write_atomically
 from pfels.schemes.draws import Draws
@@ -24,6 +24,7 @@ from pfels.uplink.clipping import norms
 from pfels.uplink.power import energy
 
 FORGOTTEN = "nothing kept to repeat"  # reason under which devices are counted whose node was started again
+SPENT = "budget of its owner spent"
 TOLERANCE = 1e-5  # relative; float32 rounding may raise the norm of a signal by a little
 
 
@@ -116,14 +117,16 @@ class ServerRound:
             try:
                 if reply.metadata.group_id != self.group:
                     raise UnusableError("for another round")
-                silent = silent_devices(reply.content, repeating=repeating.intersection(asked))
-                devices = [device for device in asked if device not in silent]
+                refused = left_out(reply.content, "refused", among=asked)
+                silent = left_out(reply.content, "silent", among=repeating.intersection(asked) - refused)
+                devices = [device for device in asked if device not in silent | refused]
                 rows = read_signals(reply.content, devices=len(devices), width=self.y.width)
             except UnusableError as error:
                 self.dropped[str(error)] += max(len(asked), 1)
                 continue
-            if silent:
-                self.dropped[FORGOTTEN] += len(silent)
+            for reason, absent in ((FORGOTTEN, silent), (SPENT, refused)):
+                if absent:
+                    self.dropped[reason] += len(absent)
             self.answered += len(devices)
             self.uploaded_bytes += size(reply)
             for device, x in zip(devices, rows, strict=True):

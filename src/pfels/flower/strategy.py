@@ -14,6 +14,7 @@ from torch import Tensor
 from pfels.config.tree import Config
 from pfels.errors import RunError
 from pfels.experiment import loop
+from pfels.experiment.deployment import Deployment
 from pfels.experiment.loop import Progress
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment
@@ -24,7 +25,7 @@ from pfels.flower.round import RoundJournal, ServerRound
 from pfels.flower.settings import Settings
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
-from pfels.schemes.scheme import keeps_unsent
+from pfels.schemes.scheme import keeps_unsent, remembers
 
 
 class OverTheAir(Strategy):  # type: ignore[misc]
@@ -39,8 +40,8 @@ class OverTheAir(Strategy):  # type: ignore[misc]
 
     def start(self, grid: Grid) -> FlowerResult:  # rounds, model and timeout are in the settings
         """Run to the end, or continue from the last round in the run directory."""
-        config = self.wanted.config
-        greeting = Greeting(settings.shared(config), settings.digest(config))
+        config, noise = self.wanted.config, self.wanted.noise
+        greeting = Greeting(settings.shared(config, noise), settings.digest(config, noise))
         self.nodes = Nodes(grid, greeting, self.wanted.reply_timeout_s)
         self.nodes.wait()
         self.finished = loop.run(
@@ -49,8 +50,10 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             resume=(self.wanted.out / "config.toml").exists(),
             progress=self.progress,
             play_round=self.play_round,
-            carrier=f"Flower {version('flwr')}",
+            deployment=Deployment(f"Flower {version('flwr')}", noise, secret_seed=self.wanted.secret_seed),
         )
+        if self.round is not None and remembers(self.round.scheme):
+            self.nodes.farewell()
         return FlowerResult(arrays=ArrayRecord([self.finished.parameters.numpy()]))
 
     def play_round(self, experiment: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
@@ -83,7 +86,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         for node in sorted({*sending, *waiting}):
             devices, silent = (share[node].tolist() if node in share else [] for share in (sending, waiting))
             current.asked[node] = devices
-            request = TrainRequest(plan.round, nodes.greeting.digest, current.theta, devices, silent)
+            request = TrainRequest(
+                plan.round, nodes.greeting.digest, self.wanted.config.seed, current.theta, devices, silent
+            )
             yield Message(request.record(), node, MessageType.TRAIN, ttl=nodes.timeout_s, group_id=current.group)
 
     def aggregate_train(

@@ -1,7 +1,7 @@
 """Theorems about exact noise: the distribution of the discrete Gaussian, and what it costs in privacy."""
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import Context
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def probabilities(bits: int, reach: int = 14) -> np.ndarray:
     return density / density.sum()
 
 
-@pytest.mark.parametrize("bits", [8, 10])
+@pytest.mark.parametrize("bits", [6, 8, 10])
 def test_every_number_has_its_probability(bits: int):
     count, sigma = 300_000, 1 << bits
     x = discrete_gaussian(count, bits=bits)
@@ -51,15 +51,41 @@ def test_at_the_full_number_of_steps_the_whole_is_gaussian_and_the_last_bits_are
 def test_the_integer_bounds_of_the_density_enclose_it(x: int, known: int):
     context = Context(prec=400)
     exact = context.multiply(context.exp(context.divide(-x * x, 2**41)), sampler.HEIGHT << known)
-    low, high = (sampler._scaled(x, BITS, rounding, known) for rounding in (ROUND_FLOOR, ROUND_CEILING))
+    low, high = sampler._density(x, BITS, known)
     assert low <= exact <= high <= low + 3
+
+
+@pytest.mark.parametrize("bits", [6, 10, BITS, 21])
+def test_the_density_is_within_its_margin_of_a_chord_on_every_stair(bits: int):
+    stairs = sampler._staircase(bits)
+    stair = np.repeat(np.arange(0, sampler.STAIRS, 7), 3)
+    width = 1 << stairs.width_bits
+    offset = np.tile([0, width // 2, width - 1], len(stair) // 3).astype(np.int32)
+    chords = sampler._chord(stairs, stair, offset).tolist()
+    for i, j, chord in zip(stair.tolist(), offset.tolist(), chords, strict=True):
+        x = (i << stairs.width_bits) + j
+        low, high = sampler._density(x, bits)
+        assert chord - sampler.BEND < low <= high < chord + sampler.BEND
+
+
+def test_the_first_bits_of_a_point_decide_only_what_all_its_bits_would():
+    """Of the points that begin with these bits, the first and the last are on the stair and below its bound."""
+    stairs = sampler._staircase(BITS)
+    begin = np.flatnonzero(stairs.first >= 0)
+    assert 0.97 < len(begin) / 2**16 < 1
+    low = begin.astype(np.int64) << 47
+    for area in (low, low + (1 << 47) - 1):
+        height = area - stairs.start[stairs.first[begin]]
+        assert (height >= 0).all()
+        assert (height < stairs.lower[stairs.first[begin]]).all()
+        assert (area < stairs.area).all()
 
 
 def test_points_beside_the_density_are_decided_by_their_fraction(monkeypatch: pytest.MonkeyPatch):
     """A point in the integer that the density passes through is below it with the probability of the fraction."""
     x = 3 * 2**20 + 5
-    height = sampler._scaled(x, BITS, ROUND_FLOOR)
-    fraction = sampler._scaled(x, BITS, ROUND_FLOOR, 64) - (height << 64)
+    height = sampler._density(x, BITS)[0]
+    fraction = sampler._density(x, BITS, 64)[0] - (height << 64)
     for draw, below in ((fraction - 1, True), (fraction + 2, False), (0, True), (2**64 - 1, False)):
         monkeypatch.setattr(sampler.secrets, "randbits", lambda bits, draw=draw: draw)
         assert sampler._under_density(height, x, BITS) is below

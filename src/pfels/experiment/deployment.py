@@ -6,8 +6,8 @@ from pfels.documents.privacy import RunPrivacy
 from pfels.documents.run import Environment, RoundRecord
 
 KNOWN_NOISE = (
-    'the noise was drawn from the seed (noise = "seed"), which every participant knows: it hides nothing from them; '
-    "with secret noise the figure would be this one"
+    'the noise was drawn from the seed (noise = "seed"), which every participant knows, so it hides nothing from them; '
+    "with secret noise the figure would hold"
 )
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from pfels.config.load import load_config
 from pfels.experiment.setup import Experiment, build
-from pfels.flower.received import ExactSum, FloatSum, add_exact_noise, received_noise
+from pfels.flower.received import ExactNoise, ExactSum, FloatSum, received_noise
 from pfels.flower.round import ServerRound
 from pfels.privacy.lattice import Lattice
 
@@ -57,9 +57,10 @@ def test_dp_fedavg_devices_send_whole_steps_which_the_server_finds_again():
     assert here.y.lattice == Lattice.for_noise(std)
     update = torch.full((e.setting.dimension,), e.setting.bound / e.setting.dimension**0.5)
     expected = np.zeros(e.setting.dimension, np.int64)
+    add_noise = ExactNoise(2)
     for _ in range(3):
         exact = update.double()
-        add_exact_noise(exact, std)
+        add_noise(exact, std)
         steps = np.rint(exact.numpy() / here.y.lattice.step).astype(np.int64)
         assert np.abs(exact.numpy() / here.y.lattice.step - steps).max() < 1e-6
         here.y.add(exact.float().double())  # as it travels
@@ -67,6 +68,15 @@ def test_dp_fedavg_devices_send_whole_steps_which_the_server_finds_again():
     assert np.array_equal(here.y.steps, expected)
     sample = (expected * here.y.lattice.step - 3 * update.double().numpy()) / (std * 3**0.5)
     assert stats.kstest(sample, "norm").pvalue > 1e-7
+
+
+def test_noise_that_is_drawn_for_several_rows_is_used_once():
+    add_noise = ExactNoise(3)
+    rows = torch.zeros(8, 500)
+    for row in rows:
+        add_noise(row, 1.0)
+    assert len(set(map(tuple, rows.tolist()))) == 8
+    assert abs(np.corrcoef(rows.numpy()) - np.eye(8)).max() < 6 / 500**0.5
 
 
 def test_noise_of_devices_that_are_not_heard_is_exact_as_well():
@@ -83,7 +93,7 @@ def test_without_noise_nothing_is_rounded_and_a_device_without_power_left_adds_n
     assert isinstance(begun(experiment("fedavg")).y, FloatSum)
     row = torch.randn(10)
     before = row.clone()
-    add_exact_noise(row, 0.0)
+    ExactNoise()(row, 0.0)
     assert torch.equal(row, before)
 
 

@@ -65,7 +65,7 @@ def test_the_density_is_within_its_margin_of_a_chord_on_every_stair(bits: int):
     for i, j, chord in zip(stair.tolist(), offset.tolist(), chords, strict=True):
         x = (i << stairs.width_bits) + j
         low, high = sampler._density(x, bits)
-        assert chord - sampler.BEND < low <= high < chord + sampler.BEND
+        assert chord - stairs.bend[i] < low <= high < chord + stairs.bend[i]
 
 
 def test_the_first_bits_of_a_point_decide_only_what_all_its_bits_would():

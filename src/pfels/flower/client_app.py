@@ -24,7 +24,7 @@ from pfels.flower import settings
 from pfels.flower.budget import NodeBudget
 from pfels.flower.local_data import local_federation
 from pfels.flower.messages import Greeting, NodeShare, TrainRequest, numbers, packed, signals_record
-from pfels.flower.received import add_exact_noise
+from pfels.flower.received import ExactNoise
 from pfels.flower.settings import SECRET
 from pfels.runtime.threads import one_thread_each
 from pfels.schemes.memory import Kept, Memory
@@ -120,7 +120,7 @@ def _signals(
     """The signals of the requested devices, one row per device, and the devices that have nothing to repeat; what
     devices remember goes to the node's state."""
     scheme, draws = experiment.scheme, experiment.draws
-    add_noise = add_exact_noise if _noise(context) == SECRET else None
+    add_noise = ExactNoise(len(request.devices)) if _noise(context) == SECRET else None
     memory = _memory(context, [*request.devices, *request.waiting])
     A = scheme.indices(draws, request.theta, request.round)  # noqa: N806
     rows, kept, fresh = dict[int, Tensor](), dict[int, Kept](), set(plan.training.tolist())

@@ -95,9 +95,21 @@ def received_noise(scheme: Scheme, draws: Draws, plan: RoundPlan, A: Tensor | No
     return FloatSum(torch.zeros(width, dtype=torch.float64))
 
 
-def add_exact_noise(row: Tensor, std: float) -> None:
-    """On a device: cut a row to the lattice of its noise and add the noise, in integers; then back to numbers."""
-    if std > 0:
-        lattice = Lattice.for_noise(std)
-        steps = lattice.inward(row.double().numpy()) + lattice.noise(len(row))
-        row.copy_(torch.from_numpy(lattice.real(steps)))
+class ExactNoise:
+    """On devices: cuts rows to the lattice of their noise and adds the noise, in integers; then back to numbers.
+
+    The noise of `rows` rows is drawn at once, which costs less, and each number of it is used once.
+    """
+
+    def __init__(self, rows: int = 1) -> None:
+        self._rows, self._drawn = rows, np.empty(0, np.int64)
+
+    def __call__(self, row: Tensor, std: float) -> None:
+        """Add noise of this standard deviation to a row, in place."""
+        if std == 0:
+            return
+        lattice, width = Lattice.for_noise(std), len(row)
+        if len(self._drawn) < width:
+            self._drawn = lattice.noise(self._rows * width)
+        noise, self._drawn = self._drawn[:width], self._drawn[width:]
+        row.copy_(torch.from_numpy(lattice.real(lattice.inward(row.double().numpy()) + noise)))

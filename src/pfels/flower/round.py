@@ -15,7 +15,7 @@ from torch import Tensor
 from pfels.documents.run import Journal, Replies
 from pfels.documents.validate import validated
 from pfels.flower.messages import UnusableError, left_out, read_signals, size
-from pfels.flower.received import ReceivedSum, add_exact_noise, received_noise
+from pfels.flower.received import ExactNoise, ReceivedSum, received_noise
 from pfels.runtime.files import printable, read_json, to_json, write_atomically
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan, RoundResult
@@ -215,5 +215,5 @@ class ServerRound:
         if not self.secret:
             return self.draws.device_noise(self.plan.round, device, std=std).double()
         row = torch.zeros(self.y.width, dtype=torch.float64)
-        add_exact_noise(row, std)
+        ExactNoise()(row, std)
         return row

@@ -4,7 +4,7 @@ system's randomness (the distribution of Canonne, Kamath and Steinke 2020).
 Floating-point noise is only close to Gaussian: its last bits tell which signal it was added to. Here σ = 2^bits, and
 a number is drawn by rejection from a staircase above the density, 64 stairs to a σ. A random integer of 63 bits is a
 point under the staircase, and it is kept if it lies under the density. Its first 16 bits decide that for 97 of 100
-points, so the others are drawn only where they matter. Integer bounds of the density decide all but 1 in 2,000 points,
+points, so the others are drawn only where they matter. Integer bounds of the density decide all but 1 in 5,000 points,
 and those are decided in decimal arithmetic with a proven error, to as many digits as it takes.
 
 The staircase ends at 16σ. A number beyond has probability below 2e-57, which adds as much to δ.
@@ -27,20 +27,21 @@ STAIR_BITS = 6  # 2⁶ stairs to a σ
 STAIRS = 16 << STAIR_BITS
 HEIGHT = 2**63 // 81  # of the first stair: all together are then just below 2⁶³, since Σ exp(−(i/64)²/2) < 80.8
 FIRST_BITS = 16  # of a point's 63, drawn at first
-BEND = HEIGHT >> 14  # the density departs from a chord by at most h·(1/64)²/8 = h/2¹⁵, as |f''| ≤ h/σ²; and rounding
 WORD = 64
 
 
 @dataclass(frozen=True)
 class _Staircase:
     """Stair i covers the numbers from i·2^width_bits on. `start` is the area before it, `upper` and `lower` bound the
-    density at its first and its last number. `first` is the stair of points that begin with these 16 bits, if
-    they all lie on it and below `lower`, or else −1."""
+    density f at its first and its last number. `bend` is more than f departs from the line between them, which is at
+    most max|f''|·(σ/64)²/8 with |f''| = f·|x²/σ² − 1|/σ². `first` is the stair of points that begin with these 16 bits,
+    if they all lie on it and below `lower`, or else −1."""
 
     width_bits: int
     start: Whole
     upper: Whole
     lower: Whole
+    bend: Whole
     area: int
     first: NDArray[np.int32]
 
@@ -59,7 +60,9 @@ def _staircase(bits: int) -> _Staircase:
     stair = np.searchsorted(start, low, side="right") - 1
     sure = low + ((1 << (63 - FIRST_BITS)) - 1) - start[stair] < lower[stair]
     first = np.where(sure, stair, -1).astype(np.int32)
-    return _Staircase(bits - STAIR_BITS, start, upper, lower, int(ends[-1]), first)
+    t_squared = (np.arange(1, STAIRS + 1) ** 2 >> 2 * STAIR_BITS) + 1  # at least x²/σ² and at least 1, on each stair
+    bend = (upper >> 14) * t_squared + 2**15
+    return _Staircase(bits - STAIR_BITS, start, upper, lower, bend, int(ends[-1]), first)
 
 
 def discrete_gaussian(count: int, *, bits: int = BITS) -> Whole:
@@ -78,17 +81,16 @@ def _numbers(count: int, stairs: _Staircase, bits: int) -> Whole:
     """Those of `count` points under the staircase that lie under the density, as numbers with a sign."""
     words = np.frombuffer(os.urandom(4 * count), np.uint16)
     begin, rest = words[:count], words[count:]
-    stair = stairs.first[begin]
+    stair = stairs.first.take(begin)
     offset = (rest & np.uint16((1 << stairs.width_bits) - 1)).astype(np.int32)
     kept = stair >= 0
     open_points = np.flatnonzero(~kept)
     if len(open_points):
         stair[open_points], kept[open_points] = _decided(begin[open_points], offset[open_points], stairs, bits)
     x = (stair << stairs.width_bits) + offset
-    negative = rest >= 1 << 15
-    kept &= ~negative | (x != 0)  # zero has one sign only
-    np.negative(x, out=x, where=negative)
-    return x[kept].astype(np.int64)
+    minus = -(rest >> np.uint16(15)).astype(np.int32)  # −1 or 0
+    kept &= (minus == 0) | (x != 0)  # zero has one sign only
+    return ((x ^ minus) - minus)[kept].astype(np.int64)
 
 
 def _decided(
@@ -102,15 +104,16 @@ def _decided(
     height = area - stairs.start[stair]
     chord = _chord(stairs, stair, offset)
     inside = area < stairs.area
-    kept = inside & ((height < stairs.lower[stair]) | (height < chord - BEND))
-    for i in np.flatnonzero(inside & ~kept & (height <= chord + BEND)):
+    bend = stairs.bend[stair]
+    kept = inside & ((height < stairs.lower[stair]) | (height < chord - bend))
+    for i in np.flatnonzero(inside & ~kept & (height <= chord + bend)):
         x = (int(stair[i]) << stairs.width_bits) + int(offset[i])
         kept[i] = _under_density(int(height[i]), x, bits)
     return stair.astype(np.int32), kept
 
 
 def _chord(stairs: _Staircase, stair: NDArray[np.int64], offset: NDArray[np.int32]) -> Whole:
-    """The density, up to BEND, at the `offset`-th number of each stair: on the line between its ends."""
+    """The density, up to the stair's bend, at the `offset`-th number of each stair: on the line between its ends."""
     drop = stairs.upper[stair] - stairs.lower[stair]
     slope = drop // max((1 << stairs.width_bits) - 1, 1)  # before the product, which then fits in 63 bits
     return stairs.upper[stair] - slope * offset

@@ -122,8 +122,8 @@ class ForgetsItsNoise:
 class NoisyOverTheAir(WflP):
     """WFL-P whose devices add noise, which nobody checks against their power."""
 
-    def noise(self, draws: Draws, plan: RoundPlan, device: int) -> torch.Tensor:
-        return draws.device_noise(plan.round, device, std=1.0)
+    def noise_std(self, plan: RoundPlan, device: int) -> float:
+        return 1.0
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,10 @@ def test_a_wrong_run_config_is_one_line_and_touches_nothing(flower: Flower, tmp_
 def test_every_scheme_with_a_budget_against_an_outsider_needs_a_secret_seed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(registry._SCHEMES, "another", scheme_entry("pfels-plus"))
     run = {"out": "run", "scheme": "another", "privacy.adversary": "outsider"}
-    with pytest.raises(InputError, match="seed = 7: it decides who is drawn"):
-        settings.read(run | {"seed": 7})
-    assert settings.read(run | {"seed": 2**60}).secret_noise
+    for seed in (7, 2**62 + 1):  # large or small: what counts is that the software drew it
+        with pytest.raises(InputError, match=f"seed = {seed}: it decides who is drawn"):
+            settings.read(run | {"seed": seed})
+    assert settings.read(run | {"seed": "secret"}).secret_seed
     assert not settings.read(run | {"seed": 7, "noise": "seed"}).secret_noise
     assert settings.read(run | {"seed": 7, "privacy.adversary": "server"}).secret_noise
     assert settings.read(run | {"seed": 7, "scheme": "pfels-echo"}).secret_noise, "turns hide nobody, nor need they"
@@ -79,6 +80,18 @@ def test_set_takes_any_setting_and_refuses_what_is_wrong():
         settings.config_of({"set": "compression.ration=0.1"})
     with pytest.raises(InputError, match=r"reads table\.key=value"):
         settings.config_of({"set": "rounds"})
+
+
+@pytest.mark.parametrize("setting", ["channel.antennas=2", "channel.csi_error_db=1.0", "channel.phase_error_deg=5.0"])
+def test_what_only_a_radio_has_is_refused_in_a_deployment(setting: str):
+    key, _, value = setting.partition("=")
+    with pytest.raises(InputError, match=rf"{key} = {value}: nothing goes over the air in a deployment"):
+        settings.config_of({"preset": "demo", "set": setting})
+
+
+def test_no_server_is_blind_in_a_deployment():
+    with pytest.raises(InputError, match="in a deployment the server sees who sends"):
+        settings.config_of({"preset": "demo", "scheme": "pfels-plus", "set": "privacy.adversary=blind-server"})
 
 
 def _app_config() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,6 +36,12 @@ TargetEpsilon = Annotated[
 Against = Annotated[
     Adversary | None, typer.Option(help="Against whom --target-epsilon must hold; the server, if left out.")
 ]
+Ledger = Annotated[
+    Path | None, typer.Option(help="The ledger of a deployment's node: shows what its devices have spent.")
+]
+Create = Annotated[
+    str | None, typer.Option(metavar="PARTITION/PARTITIONS", help="Make the --ledger of a node that has never sent.")
+]
 MaybePreset = Annotated[
     str | None, typer.Argument(metavar="[PRESET]", help=f"A preset ({', '.join(presets())}) or a TOML file.")
 ]
@@ -65,6 +72,8 @@ def command(
     participations: Participations = None,
     target_epsilon: TargetEpsilon = None,
     adversary: Against = None,
+    ledger: Ledger = None,
+    create: Create = None,
     json: Json = False,
 ) -> None:
     """Show what a training costs in privacy, and against whom: a figure never stands without its adversary and δ.
@@ -81,7 +90,19 @@ def command(
         pfels privacy --noise-multiplier 2 --rounds 300 --sampling poisson
 
         pfels privacy --target-epsilon 2 --adversary outsider --rounds 300 --sampling poisson
+
+        pfels privacy --ledger ledger.json --create 0/4 --devices 100
+
+        pfels privacy --ledger ledger.json
     """
+    if ledger is not None or create is not None:
+        others = {"PRESET": preset, "-s": settings, "--cohort": cohort, "--rounds": rounds, "--sampling": sampling,
+                  "--noise-multiplier": noise_multiplier, "--claimed-epsilon": claimed_epsilon,
+                  "--participations": participations, "--adversary": adversary}  # fmt: skip
+        from pfels.cli.ledger import of_ledger
+
+        of_ledger(ledger, create, others, devices=devices, epsilon=target_epsilon, delta=delta, json=json)
+        return
     if adversary is not None and target_epsilon is None:
         raise InputError("--adversary: says against whom --target-epsilon must hold; give both")
     if preset is not None:

@@ -166,3 +166,53 @@ class NoiseForBudget(TypedDict):
     outsider: NotRequired[ExplainedFigure]  # what it costs, if the adversary is an outsider
     adversaries: NotRequired[dict[str, RequiredAgainst]]  # the same against each adversary, where none was named
     floors: NotRequired[list[BestFloor]]  # the floor on gains for 1, 2, 4 and 8 antennas, where none was named
+
+
+@document
+class LedgerEntry(TypedDict):
+    """What one device has spent."""
+
+    mu_squared: float  # μ² = Σ w²/z² over all its transmissions, rounded up
+    participations: int  # how often it sent, repetitions included
+
+
+@document
+class LedgerBudget(TypedDict):
+    """What the owner of a node allows each device."""
+
+    epsilon: float  # ε over all runs
+    delta: float  # δ
+
+
+@document
+class LedgerFile(TypedDict):
+    """A node's ledger on disk, in a deployment: what its devices have spent, over all runs."""
+
+    format: int  # 1
+    devices: int  # N, all devices of the deployment
+    partition: int  # the node carries device i if i mod partitions = partition
+    partitions: int  # number of nodes that share the devices
+    budget: LedgerBudget | None  # the budget at the last transmission; null: nothing was sent
+    spent: dict[str, LedgerEntry]  # by device, those that have sent
+    sha256: str  # of all other fields
+
+
+class DeviceSpending(LedgerEntry):
+    """A device in `pfels privacy --ledger`."""
+
+    device: int  # its number
+    epsilon: float  # ε at the report's δ, rounded up
+    budget_left: float | None  # share of the budget's μ² that is left, rounded down; null: no budget is known
+
+
+class LedgerReport(TypedDict):
+    """`pfels privacy --ledger`: what the devices of a node have spent, those that have sent."""
+
+    devices: int  # N, all devices of the deployment
+    partition: int  # the node carries device i if i mod partitions = partition
+    partitions: int  # number of nodes that share the devices
+    delta: float  # δ of every ε
+    budget_epsilon: float | None  # the owner's budget; null: none is known
+    adversary: str  # server
+    neighbours: str  # device-emptied
+    spent: list[DeviceSpending]  # by device, those that have sent

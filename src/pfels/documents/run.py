@@ -87,6 +87,8 @@ class Environment(TypedDict):
     versions: NotRequired[dict[str, str]]  # versions of pfels and of what results depend on
     engine: NotRequired[str | None]  # batched or threaded; a resumed run keeps it
     carrier: NotRequired[str]  # what carried the rounds, in a deployment
+    noise: NotRequired[str]  # in a deployment: secret, or seed where every participant can derive the noise
+    seed: NotRequired[str]  # in a deployment: secret where the software drew it, or given
 
 
 @document

@@ -67,10 +67,15 @@ class RunDirectory:
         return summary, checkpoint
 
     @property
+    def environment(self) -> Environment:
+        """What the run was begun with, if it was begun."""
+        path = self.path / "environment.json"
+        return validated(Environment, read_json(path) or {}, f"{path}")
+
+    @property
     def engine(self) -> str | None:
         """The engine that the run was begun with, if it was begun: the rest of it keeps to that one."""
-        path = self.path / "environment.json"
-        return validated(Environment, read_json(path) or {}, f"{path}").get("engine")
+        return self.environment.get("engine")
 
     @contextmanager
     def opened(self, *, resume: bool, environment: Environment) -> Iterator[Checkpoint | None]:
@@ -83,6 +88,11 @@ class RunDirectory:
             raise InputError(f"{self.path}: nothing to resume; start it without --resume")
         if started and not resume:
             raise InputError(f"{self.path}: holds an unfinished run; add --resume, or choose another --out")
+        begun, now = self.environment, environment.get("noise", "seed")
+        if started and begun and begun.get("noise", "seed") != now:
+            raise InputError(
+                f"{self.path}: begun with noise = {begun.get('noise', 'seed')!r}, not {now!r}; it must stay the same"
+            )
         with _writing(self.path, wrong_input=True):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path, os.O_RDONLY)

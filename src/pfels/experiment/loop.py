@@ -1,14 +1,11 @@
 """The round loop: from a config to a finished run, with resume."""
 
 import math
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from torch import Tensor
@@ -18,7 +15,9 @@ from pfels.config.tree import Config
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
 from pfels.experiment.assumptions import with_assumptions
+from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import Checkpoint, RunDirectory, check
+from pfels.experiment.environment import environment
 from pfels.experiment.link import Link
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
@@ -52,14 +51,14 @@ def run(
     workers: int | None = None,
     progress: Progress = lambda record: None,
     play_round: PlayRound = simulate,
-    carrier: str | None = None,
+    deployment: Deployment | None = None,
 ) -> Result:
     """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
 
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last completed round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
     work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `play_round`
-    plays a round; by default all devices are simulated here. `carrier` names what it uses, for environment.json.
+    plays a round; by default all devices are simulated here. `deployment` says what carries them, if they are not.
 
     >>> import pfels
     >>> result = pfels.run(pfels.load_config("demo", {"rounds": 2}))
@@ -78,8 +77,8 @@ def run(
             if play_round is simulate:
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
-            return _play(experiment, None, None, progress, play_round)
-        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, progress, play_round, carrier)
+            return _play(experiment, None, None, progress, play_round, deployment)
+        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, progress, play_round, deployment)
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
@@ -102,7 +101,7 @@ def _lead(  # noqa: PLR0917
     workers: int | None,
     progress: Progress,
     play_round: PlayRound,
-    carrier: str | None,
+    deployment: Deployment | None,
 ) -> Result:
     config = directory.config
     if check(directory.path, config) and (finished := directory.finished()) is not None:
@@ -114,20 +113,21 @@ def _lead(  # noqa: PLR0917
         require_memory(experiment, copies=3)
     engine = experiment.training.engine
     about: Environment = {**environment(), "engine": engine}
-    if carrier:
-        about["carrier"] = carrier
+    if deployment is not None:
+        about |= deployment.environment()
     with directory.opened(resume=resume, environment=about) as checkpoint:
         start = Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {})
         ranks.send_start(start)
-        return _play(experiment, directory, checkpoint, progress, play_round)
+        return _play(experiment, directory, checkpoint, progress, play_round, deployment)
 
 
-def _play(
+def _play(  # noqa: PLR0917
     experiment: Experiment,
     directory: RunDirectory | None,
     checkpoint: Checkpoint | None,
     progress: Progress,
     play_round: PlayRound,
+    deployment: Deployment | None,
 ) -> Result:
     config = experiment.config
     records: list[RoundRecord] = []
@@ -146,6 +146,8 @@ def _play(
     try:
         while state.round < config.rounds:
             after, record = advance(experiment, state, play_round)
+            if deployment is not None:
+                record = deployment.checked_record(record)
             state = replace(after, mark=directory.append(record, state.mark)) if directory else after
             if directory is None:
                 records.append(record)
@@ -162,6 +164,8 @@ def _play(
             save()
         raise
     summary = _summary(experiment, state, began, over_air=play_round is simulate)
+    if deployment is not None:
+        summary["privacy"] = deployment.checked_privacy(summary["privacy"])
     if directory is None:
         return Result(summary, state.delivered.cpu(), lambda: records)
     directory.finish(summary)
@@ -241,14 +245,3 @@ def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float | Non
     """Accuracy and loss on the test examples; a model that has diverged has no loss that could be written down."""
     accuracy, loss = evaluate(experiment.network, theta, experiment.federation.test, pool=experiment.training.pool)
     return accuracy, loss if math.isfinite(loss) else None
-
-
-def environment() -> Environment:
-    """The versions and the machine that a run was made with."""
-    packages = ("pfels", "torch", "numpy", "scipy", "dp-accounting")
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": len(os.sched_getaffinity(0)),
-        "versions": {name: version(name) for name in packages},
-    }

@@ -2,10 +2,10 @@
 
 A node derives the round by itself: cohort, channel and level. It answers for its own devices only, only if they were
 drawn or are to repeat, and once per round, whatever the server asks. What a device repeats is what it sent at the turn
-that the node's own plan names.
+that the node's own plan names. If the node has a ledger, what a device sends is charged to it first, and a device that
+has spent its owner's budget sends nothing.
 """
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import ConfigRecord, Context, Message
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
@@ -21,8 +21,11 @@ from pfels.arrays import DeviceIds
 from pfels.errors import InputError, RunError
 from pfels.experiment.setup import Experiment, build
 from pfels.flower import settings
+from pfels.flower.budget import NodeBudget
 from pfels.flower.local_data import local_federation
 from pfels.flower.messages import Greeting, NodeShare, TrainRequest, numbers, packed, signals_record
+from pfels.flower.received import ExactNoise
+from pfels.flower.settings import SECRET
 from pfels.runtime.threads import one_thread_each
 from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan
@@ -38,35 +41,53 @@ app = ClientApp()
 @app.query()
 def greet(message: Message, context: Context) -> Message:
     """Reply which devices this node carries, or in which key its config differs from the server's."""
-    share = _share(context.node_config)
+    share, node = _share(context.node_config), context.node_config
     try:
-        config = settings.config_of(context.run_config, context.node_config)
         greeting = Greeting.read(message.content)
-        refused = "" if greeting.digest == settings.digest(config) else settings.difference(greeting.config, config)
+        config = settings.config_of(context.run_config, node, seed=greeting.config.get("seed"))
+        noise = settings.noise_of(context.run_config, node)
+        same = greeting.digest == settings.digest(config, noise)
+        refused = "" if same else settings.difference(greeting.config, config, noise)
+        NodeBudget.checked(node, share, devices=config.data.devices, noise=noise)
     except InputError as error:
         refused = str(error)
     return Message(replace(share, refused=refused).record(), reply_to=message)
+
+
+@app.query("forget")
+def forget(message: Message, context: Context) -> Message:
+    """The run is over: delete what its devices kept."""
+    for name in [name for name in context.state if name.startswith(("memory.", "until."))]:
+        del context.state[name]
+    return Message(RecordDict(), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Train the requested devices, and send the signals that the channel is to carry."""
     with one_thread_each():
-        experiment = _experiment(frozenset(context.run_config.items()), _relevant(context.node_config))
-        request = TrainRequest.read(message.content, dimension=experiment.setting.dimension)
+        request = TrainRequest.read(message.content)
+        run = dict(context.run_config) | ({"seed": request.seed} if context.run_config.get("seed") == SECRET else {})
+        experiment = _experiment(frozenset(run.items()), _relevant(context.node_config))
         _check_round(request, experiment, context)
         plan = experiment.scheme.prepare(experiment.draws, request.round)
         _check_devices(request, plan, context)
         context.state["done"] = ConfigRecord({"round": request.round})
+        refused = _charge(experiment, plan, request, context)
+        request = replace(request, devices=[device for device in request.devices if device not in refused])
         signals, silent = _signals(experiment, plan, request, context)
         _forget(context, request.round, last=experiment.config.rounds - 1)
-    return Message(signals_record(signals, silent), reply_to=message)
+    return Message(signals_record(signals, silent, sorted(refused)), reply_to=message)
 
 
 def _check_round(request: TrainRequest, experiment: Experiment, context: Context) -> None:
-    """Refuse another config, a round that was answered, and a round that the run does not have."""
-    if request.digest != settings.digest(experiment.config):
+    """Refuse another config or model, a round that was answered, and a round that the run does not have."""
+    if request.digest != settings.digest(experiment.config, _noise(context)):
         raise RunError("the server's config is not the one of this run")
+    if request.theta.shape != (experiment.setting.dimension,):
+        raise RunError(
+            f"a model of {request.theta.numel():,} parameters; this node has {experiment.setting.dimension:,}"
+        )
     done = context.state.get("done", ConfigRecord({"round": -1}))["round"]
     if not done < request.round < experiment.config.rounds:
         raise RunError(f"round {request.round}: already answered, or not one of {experiment.config.rounds} rounds")
@@ -83,19 +104,28 @@ def _check_devices(request: TrainRequest, plan: RoundPlan, context: Context) -> 
             raise RunError(f"round {request.round}: device {min(others)} is not on this node or was not drawn")
 
 
+def _charge(experiment: Experiment, plan: RoundPlan, request: TrainRequest, context: Context) -> set[int]:
+    """Charge the node's ledger, if it has one, before anything is sent; the devices that may not send."""
+    config, setting = experiment.config, experiment.setting
+    share, noise = _share(context.node_config), _noise(context)
+    budget = NodeBudget.checked(context.node_config, share, devices=config.data.devices, noise=noise)
+    if budget is None:
+        return set()
+    return budget.charge(plan, request.devices, width=setting.dimension, noise_std=setting.noise_std)
+
+
 def _signals(
     experiment: Experiment, plan: RoundPlan, request: TrainRequest, context: Context
 ) -> tuple[Tensor, list[int]]:
     """The signals of the requested devices, one row per device, and the devices that have nothing to repeat; what
     devices remember goes to the node's state."""
     scheme, draws = experiment.scheme, experiment.draws
-    if settings.read(context.run_config).secret_noise:  # fresh for every message: noise is never used twice
-        draws = replace(draws, noise_seed=secrets.randbits(64))
+    add_noise = ExactNoise(len(request.devices)) if _noise(context) == SECRET else None
     memory = _memory(context, [*request.devices, *request.waiting])
     A = scheme.indices(draws, request.theta, request.round)  # noqa: N806
     rows, kept, fresh = dict[int, Tensor](), dict[int, Kept](), set(plan.training.tolist())
     for device, part in _updates(experiment, request, [d for d in request.devices if d in fresh], plan.training):
-        sent = transmissions(scheme, draws, plan, part, A, memory=memory)
+        sent = transmissions(scheme, draws, plan, part, A, memory=memory, add_noise=add_noise)
         rows[device] = sent.signals.clone()
         kept |= sent.kept
     rows |= _repeated(plan, [device for device in request.devices if device not in fresh], memory)
@@ -146,9 +176,15 @@ def _memory(context: Context, devices: Sequence[int]) -> Memory:
 
 def _forget(context: Context, t: int, *, last: int) -> None:
     """Delete what no round after t uses; `last` is the run's last round."""
-    for name in [name for name in context.state if name.startswith("until.")]:
-        if context.state[name]["round"] <= t or t == last:
-            del context.state[name], context.state[f"memory.{name.removeprefix('until.')}"]
+    for name in [name for name in context.state if name.startswith("memory.")]:
+        until = f"until.{name.removeprefix('memory.')}"
+        if t == last or (until in context.state and context.state[until]["round"] <= t):
+            for old in {name, until} & set(context.state):
+                del context.state[old]
+
+
+def _noise(context: Context) -> str:
+    return settings.noise_of(context.run_config, context.node_config)
 
 
 def _share(node_config: Mapping[str, Any]) -> NodeShare:

@@ -83,6 +83,7 @@ class TrainRequest:
 
     round: int
     digest: str
+    seed: int
     theta: Tensor
     devices: Sequence[int]
     waiting: Sequence[int]
@@ -92,42 +93,44 @@ class TrainRequest:
         fields = {
             "round": self.round,
             "digest": self.digest,
+            "seed": self.seed,
             "devices": list(self.devices),
             "waiting": list(self.waiting),
         }
         return RecordDict({"model": packed(self.theta), "request": ConfigRecord(fields)})
 
     @classmethod
-    def read(cls, content: RecordDict, *, dimension: int) -> Self:
+    def read(cls, content: RecordDict) -> Self:
         """From the content of a message."""
         record, theta = content["request"], numbers(content["model"])
-        if theta.shape != (dimension,):
-            raise UnusableError(f"a model of {theta.numel():,} parameters; this node has {dimension:,}")
-        return cls(record["round"], record["digest"], theta, list(record["devices"]), list(record["waiting"]))
+        devices, waiting = list(record["devices"]), list(record["waiting"])
+        return cls(record["round"], record["digest"], record["seed"], theta, devices, waiting)
 
 
-def signals_record(signals: Tensor, silent: Sequence[int] = ()) -> RecordDict:
+def signals_record(signals: Tensor, silent: Sequence[int] = (), refused: Sequence[int] = ()) -> RecordDict:
     """A node's reply in a round: one row of k numbers per requested device, in the order of the request.
 
-    `silent` are requested devices that have nothing to repeat, because their node was started again; no row is theirs.
+    `silent` are requested devices that have nothing to repeat, because their node was started again, and `refused`
+    those that have spent their owner's budget; no row is theirs.
     """
-    said = {"silent": ConfigRecord({"devices": list(silent)})} if silent else {}
+    named = {"silent": silent, "refused": refused}
+    said = {name: ConfigRecord({"devices": list(devices)}) for name, devices in named.items() if devices}
     if signals.numel() <= SMALL:
         return RecordDict({"x": ConfigRecord({"x": _bytes(signals)}), **said})
     return RecordDict({"x": packed(signals), **said})
 
 
-def silent_devices(content: RecordDict, *, repeating: Collection[int]) -> set[int]:
-    """The devices that a node's reply says have nothing to repeat, of those that were to."""
-    if "silent" not in content:
+def left_out(content: RecordDict, name: str, *, among: Collection[int]) -> set[int]:
+    """The devices that a node's reply leaves out under a name (`silent` or `refused`), which must be among these."""
+    if name not in content:
         return set()
-    record = content["silent"]
-    silent = record.get("devices") if isinstance(record, ConfigRecord) else None
-    if not isinstance(silent, list) or any(type(device) is not int for device in silent):
+    record = content[name]
+    devices = record.get("devices") if isinstance(record, ConfigRecord) else None
+    if not isinstance(devices, list) or any(type(device) is not int for device in devices):
         raise UnusableError("malformed")
-    if len(set(silent)) < len(silent) or not set(silent) <= set(repeating):
+    if len(set(devices)) < len(devices) or not set(devices) <= set(among):
         raise UnusableError("malformed")
-    return set(silent)
+    return set(devices)
 
 
 def read_signals(content: RecordDict, *, devices: int, width: int) -> Tensor:

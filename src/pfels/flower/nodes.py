@@ -1,11 +1,12 @@
 """The nodes of a run: which node carries which device, and the exchange of messages with connected nodes."""
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from logging import WARNING
 
-from flwr.app import Message, MessageType
+from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore import log
 
@@ -13,6 +14,7 @@ from pfels.arrays import DeviceIds
 from pfels.errors import RunError
 from pfels.flower.messages import Greeting, NodeShare, UnusableError
 
+FORGET = "query.forget"  # message type: the run is over
 POLL_S = 0.2  # pause between two polls for replies
 FIRST_NODE_S = 300.0  # timeout for the first node, which may be busy or start after the server
 
@@ -83,6 +85,11 @@ class Nodes:
         """Whether every partition has a node."""
         here = {share.partition for share in self.shares.values()}
         return bool(here) and here == set(range(next(iter(self.shares.values())).partitions))
+
+    def farewell(self) -> None:
+        """Have every connected node delete what its devices kept for this run, and wait for that until the timeout."""
+        nodes = set(self.grid.get_node_ids()) & set(self.shares)
+        deque(self.exchange([Message(RecordDict(), node, FORGET) for node in sorted(nodes)]), maxlen=0)
 
     def by_node(self, devices: DeviceIds) -> dict[int, DeviceIds]:
         """The given devices by the connected node that carries them; of two nodes, the one that replied last."""

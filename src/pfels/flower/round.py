@@ -14,16 +14,17 @@ from torch import Tensor
 
 from pfels.documents.run import Journal, Replies
 from pfels.documents.validate import validated
-from pfels.flower.messages import UnusableError, read_signals, silent_devices, size
+from pfels.flower.messages import UnusableError, left_out, read_signals, size
+from pfels.flower.received import ExactNoise, ReceivedSum, received_noise
 from pfels.runtime.files import printable, read_json, to_json, write_atomically
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan, RoundResult
-from pfels.schemes.round import listen
 from pfels.schemes.scheme import Scheme, adds_noise, decodes
 from pfels.uplink.clipping import norms
 from pfels.uplink.power import energy
 
 FORGOTTEN = "nothing kept to repeat"  # reason under which devices are counted whose node was started again
+SPENT = "budget of its owner spent"
 TOLERANCE = 1e-5  # relative; float32 rounding may raise the norm of a signal by a little
 
 
@@ -54,12 +55,12 @@ class RoundJournal:
 class ServerRound:
     """A round in progress at the server.
 
-    `y` is the received sum so far, in double precision, so that the order of arrival does not matter. `energy` is the
-    exact total over all signals used: the energy of a single device is not stored, since it would tell the norm of
-    its update. `asked` are the devices that each node was asked for, `dropped` counts unusable signals by reason, and
-    `used` are the places in `plan.sending` whose signals are in the sum. Where the scheme decodes, `decoded` is what
-    was decoded in earlier rounds, and `heard` are the devices that were heard at their turn in each, unless an earlier
-    process played that round.
+    `y` is the received sum so far, with its noise in it. `secret` says that the noise is exact and nobody can derive
+    it. `energy` is the exact total over all signals used: the energy of a single device is not stored, since it would
+    tell the norm of its update. `asked` are the devices that each node was asked for, `dropped` counts unusable signals
+    by reason, and `used` are the places in `plan.sending` whose signals are in the sum. Where the scheme decodes,
+    `decoded` is what was decoded in earlier rounds, and `heard` are the devices that were heard at their turn in each,
+    unless an earlier process played that round.
     """
 
     scheme: Scheme
@@ -67,7 +68,8 @@ class ServerRound:
     plan: RoundPlan
     theta: Tensor
     indices: Tensor | None
-    y: Tensor
+    y: ReceivedSum
+    secret: bool = False
     decoded: Mapping[int, Tensor] = field(default_factory=dict)
     heard: Mapping[int, set[int]] = field(default_factory=dict)
     asked: dict[int, list[int]] = field(default_factory=dict)
@@ -87,10 +89,12 @@ class ServerRound:
         *,
         decoded: Mapping[int, Tensor],
         heard: Mapping[int, set[int]],
+        secret: bool = False,
     ) -> Self:
         """Before any reply: the receiver has its own noise only."""
         indices = scheme.indices(draws, theta, plan.round)
-        return cls(scheme, draws, plan, theta, indices, listen(draws, plan, indices).double(), decoded, heard)
+        y = received_noise(scheme, draws, plan, indices, secret=secret)
+        return cls(scheme, draws, plan, theta, indices, y, secret, decoded, heard)
 
     @property
     def group(self) -> str:
@@ -113,14 +117,16 @@ class ServerRound:
             try:
                 if reply.metadata.group_id != self.group:
                     raise UnusableError("for another round")
-                silent = silent_devices(reply.content, repeating=repeating.intersection(asked))
-                devices = [device for device in asked if device not in silent]
-                rows = read_signals(reply.content, devices=len(devices), width=len(self.y))
+                refused = left_out(reply.content, "refused", among=asked)
+                silent = left_out(reply.content, "silent", among=repeating.intersection(asked) - refused)
+                devices = [device for device in asked if device not in silent | refused]
+                rows = read_signals(reply.content, devices=len(devices), width=self.y.width)
             except UnusableError as error:
                 self.dropped[str(error)] += max(len(asked), 1)
                 continue
-            if silent:
-                self.dropped[FORGOTTEN] += len(silent)
+            for reason, absent in ((FORGOTTEN, silent), (SPENT, refused)):
+                if absent:
+                    self.dropped[reason] += len(absent)
             self.answered += len(devices)
             self.uploaded_bytes += size(reply)
             for device, x in zip(devices, rows, strict=True):
@@ -131,7 +137,7 @@ class ServerRound:
         if reason is not None:
             self.dropped[reason] += 1
             return
-        self.y += self.plan.arriving(x.double(), slice(place, place + 1))
+        self.y.add(self.plan.arriving(x.double(), slice(place, place + 1)))
         self.used.add(place)
         if self.plan.air is not None:
             self.energy += Fraction(float(energy(x)[0]))
@@ -140,14 +146,14 @@ class ServerRound:
         norm, air = float(norms(x)), self.plan.air
         if not np.isfinite(norm):
             return "not finite"
-        if air is not None and norm > air.longest(place, width=len(self.y)) * (1 + TOLERANCE):
+        if air is not None and norm > air.longest(place, width=self.y.width) * (1 + TOLERANCE):
             return "above its norm bound"
         return None
 
     def result(self) -> RoundResult:
         """The round's result; devices without a usable signal count as silent."""
         self._replace_missing_noise()
-        y, decoded = self.y.float(), None
+        y, decoded = self.y.total(), None
         if decodes(self.scheme):
             y = decoded = self.scheme.decode(self.plan, y, self._repeated())
         return self._result(self.scheme.receive(self.plan, y, self.indices), decoded=decoded)
@@ -201,5 +207,13 @@ class ServerRound:
         if adds_noise(self.scheme):
             for place, device in enumerate(self.plan.sending.tolist()):
                 if place not in self.used:
-                    noise = self.scheme.noise(self.draws, self.plan, device).double().unsqueeze(0)
-                    self.y += self.plan.arriving(noise, slice(place, place + 1))
+                    noise = self._noise(device, self.scheme.noise_std(self.plan, device))
+                    self.y.add(self.plan.arriving(noise.unsqueeze(0), slice(place, place + 1)))
+
+    def _noise(self, device: int, std: float) -> Tensor:
+        """The noise of one device that was not heard: its own one if the seed decides it."""
+        if not self.secret:
+            return self.draws.device_noise(self.plan.round, device, std=std).double()
+        row = torch.zeros(self.y.width, dtype=torch.float64)
+        ExactNoise()(row, std)
+        return row

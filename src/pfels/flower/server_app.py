@@ -38,11 +38,14 @@ def summary_lines(result: Result) -> list[str]:
     summary = result.summary
     server, on_air = summary["privacy"]["server"], summary["energy"] is not None
     adversary = "a server that sees only the noisy sums" if on_air else "the server"
-    lines = [
-        f"accuracy {summary['accuracy']:.4f} after {summary['rounds']} rounds",
-        f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against {adversary}, for the "
-        "worst device; neighbours: one device's data emptied",
-    ]
+    lines = [f"accuracy {summary['accuracy']:.4f} after {summary['rounds']} rounds"]
+    if not server["valid"]:
+        lines.append(f"no privacy figure holds: {server['why']}")
+    if server["epsilon"] is not None:
+        lines.append(
+            f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against {adversary}, for the "
+            "worst device; neighbours: one device's data emptied"
+        )
     answered = [r for r in result.records if r["replies"]["bytes_per_device"] is not None]
     return [*lines, _uploads(answered, summary["dimension"], on_air=on_air)] if answered else lines
 

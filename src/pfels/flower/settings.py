@@ -1,9 +1,10 @@
 """Flower's run config as a `pfels` config: the same keys, the same validation, and five keys of the app's own.
 
 Flower lets a run set only keys that its app lists, so the app lists all of them; an empty string means: as in the
-preset. A SuperNode may fix keys in its node config; it then refuses any other value.
+preset. A SuperNode may fix keys in its node config, `noise` included; it then refuses any other value.
 """
 
+import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,75 +13,123 @@ from typing import Any
 
 from pfels.config.load import load_config, parse_override
 from pfels.config.scheme_settings import uses
-from pfels.config.tree import NEUTRAL_KEYS, Config
+from pfels.config.tree import NEUTRAL_KEYS, Channel, Config
+from pfels.documents.run import Environment
+from pfels.documents.validate import validated
 from pfels.errors import InputError
+from pfels.flower import budget
 from pfels.privacy.events import Sampling
+from pfels.runtime.files import printable, read_json
 
 OWN_KEYS = ("preset", "set", "out", "noise", "reply_timeout_s")
-MIN_SECRET_SEED = 2**48
-NODE_KEYS = ("partition-id", "num-partitions", "local-data")
+NODE_KEYS = ("partition-id", "num-partitions", "local-data", "noise", *budget.KEYS)
 LOCAL_KEYS = NEUTRAL_KEYS | {"data.path", "run.device", "run.engine", "run.eval_every"}  # may differ between machines
+SECRET = "secret"
+SEED_RANGE = 2**63  # the seeds that a config takes
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A run: its config, its run directory at the server, whether the noise is secret, and the timeout for replies."""
+    """A run: its config, its run directory at the server, where noise and seed come from, and the timeout for replies.
+
+    `noise` is `secret` or `seed`. `secret_seed` says that the software drew the seed.
+    """
 
     config: Config
     out: Path
-    secret_noise: bool
+    noise: str
+    secret_seed: bool
     reply_timeout_s: float
+
+    @property
+    def secret_noise(self) -> bool:
+        """Whether nobody can derive the noise."""
+        return self.noise == SECRET
 
 
 def read(run_config: Mapping[str, Any]) -> Settings:
-    """The settings in a run config."""
-    noise, timeout = run_config.get("noise", "secret"), run_config.get("reply_timeout_s", 60)
-    if noise not in ("secret", "seed"):
-        raise InputError(f"noise = {noise!r}: must be secret (nobody can derive it) or seed (as pfels run draws it)")
+    """The settings in a run config, at the server. A secret seed is drawn here, or read from the run that it began."""
+    noise, timeout = noise_of(run_config), run_config.get("reply_timeout_s", 60)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < float("inf"):
         raise InputError(f"reply_timeout_s = {timeout!r}: must be a number of seconds above 0")
     out = run_config.get("out", "")
     if not isinstance(out, str) or not out:
         raise InputError("out: must name the run directory at the server")
-    config = config_of(run_config)
-    if noise == "secret":
-        _check_seed(config)
-    return Settings(config, Path(out), noise == "secret", float(timeout))
+    secret_seed = run_config.get("seed") == SECRET
+    config = config_of(run_config, seed=_secret_seed(Path(out)) if secret_seed else None)
+    if noise == SECRET and not secret_seed:
+        _require_secret_seed(config)
+    return Settings(config, Path(out), noise, secret_seed, float(timeout))
 
 
-def _check_seed(config: Config) -> None:
+def noise_of(run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None) -> str:
+    """Where the noise of a run comes from, as a node would have it where its owner has fixed that."""
+    noise = (node_config or {}).get("noise", run_config.get("noise", SECRET))
+    if noise not in (SECRET, "seed"):
+        raise InputError(f"noise = {noise!r}: must be secret (nobody can derive it) or seed (as pfels run draws it)")
+    return str(noise)
+
+
+def _secret_seed(out: Path) -> int:
+    """A seed out of all that a config takes: the one of the run in `out`, if that began with one, or a new one."""
+    if not (out / "config.toml").exists():
+        return secrets.randbelow(SEED_RANGE)
+    path = out / "environment.json"
+    if validated(Environment, read_json(path) or {}, printable(path)).get("seed") != SECRET:
+        raise InputError(f'seed = "secret": {printable(out)} holds a run with another seed; choose another out')
+    return load_config(out / "config.toml").seed
+
+
+def _require_secret_seed(config: Config) -> None:
     """With a budget against an outsider, the seed must be secret: who is drawn follows from it. Turns hide nobody, and
     the budget does not count on it."""
     for_outsider = uses(config.scheme, "privacy.adversary") and config.privacy.adversary == "outsider"
-    if config.sampling is not Sampling.TURNS and for_outsider and config.seed < MIN_SECRET_SEED:
-        random = MIN_SECRET_SEED + secrets.randbelow(2**63 - MIN_SECRET_SEED)
+    if config.sampling is not Sampling.TURNS and for_outsider:
         raise InputError(
-            f"seed = {config.seed}: it decides who is drawn, and an outsider could guess it; choose a random one, such "
-            f"as {random}, and share it with the participants only"
+            f"seed = {config.seed}: it decides who is drawn, and an outsider could guess it; give seed = "
+            '"secret", and the server draws one'
         )
 
 
-def config_of(run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None) -> Config:
-    """The config of a run, with the keys that a node fixes."""
+def config_of(
+    run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None, *, seed: int | None = None
+) -> Config:
+    """The config of a run, with the keys that a node fixes. `seed` is the run's seed where that is secret."""
     asked = {key: value for key, value in run_config.items() if key not in OWN_KEYS and value != ""}
+    if asked.get("seed") == SECRET:
+        asked["seed"] = seed
     more = dict(map(parse_override, str(run_config.get("set", "")).split()))  # such as the scheme's own settings
     fixed = {key: value for key, value in (node_config or {}).items() if key not in NODE_KEYS}
-    return load_config(str(run_config.get("preset", "demo")), asked | more | fixed)
+    config = load_config(str(run_config.get("preset", "demo")), asked | more | fixed)
+    _require_digital(config)
+    return config
 
 
-def shared(config: Config) -> dict[str, Any]:
-    """The part of a config that must be the same at the server and on all nodes."""
-    return {key: value for key, value in config.flat().items() if key not in LOCAL_KEYS}
+def _require_digital(config: Config) -> None:
+    """An InputError for what only a radio has: signals arrive as messages here, and the server sees who sent them."""
+    for key in ("antennas", "csi_error_db", "phase_error_deg"):
+        value = getattr(config.channel, key)
+        if value != Channel.model_fields[key].default:
+            raise InputError(f"channel.{key} = {value}: nothing goes over the air in a deployment; leave it out")
+    if uses(config.scheme, "privacy.adversary") and config.privacy.adversary == "blind-server":
+        raise InputError(
+            'privacy.adversary = "blind-server": in a deployment the server sees who sends; use server or outsider'
+        )
 
 
-def digest(config: Config) -> str:
-    """A hash of the part that must be the same everywhere."""
-    return config.digest(leaving_out=LOCAL_KEYS)
+def shared(config: Config, noise: str) -> dict[str, Any]:
+    """What must be the same at the server and on all nodes."""
+    return {key: value for key, value in config.flat().items() if key not in LOCAL_KEYS} | {"noise": noise}
 
 
-def difference(server: Mapping[str, Any], config: Config) -> str:
-    """The first key in which a server's shared config differs from a node's, as one line; empty if none does."""
-    here = shared(config)
+def digest(config: Config, noise: str) -> str:
+    """A hash of what must be the same everywhere."""
+    return hashlib.sha256(f"{config.digest(leaving_out=LOCAL_KEYS)} noise={noise}".encode()).hexdigest()
+
+
+def difference(server: Mapping[str, Any], config: Config, noise: str) -> str:
+    """The first key in which what the server shares differs from a node's, as one line; empty if none does."""
+    here = shared(config, noise)
     for key in sorted({**here, **server}):
         if here.get(key) != server.get(key):
             return f"{key} = {here.get(key)!r} on the node, {server.get(key)!r} at the server: they must be the same"

@@ -1,8 +1,6 @@
 """The Strategy: any scheme of `pfels` over Flower's messages. Everything around a round is the simulator's own loop."""
 
-import secrets
 from collections.abc import Iterable
-from dataclasses import replace
 from importlib.metadata import version
 from logging import WARNING
 
@@ -16,6 +14,7 @@ from torch import Tensor
 from pfels.config.tree import Config
 from pfels.errors import RunError
 from pfels.experiment import loop
+from pfels.experiment.deployment import Deployment
 from pfels.experiment.loop import Progress
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment
@@ -24,10 +23,9 @@ from pfels.flower.messages import Greeting, TrainRequest
 from pfels.flower.nodes import Nodes
 from pfels.flower.round import RoundJournal, ServerRound
 from pfels.flower.settings import Settings
-from pfels.schemes.draws import Draws
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
-from pfels.schemes.scheme import keeps_unsent
+from pfels.schemes.scheme import keeps_unsent, remembers
 
 
 class OverTheAir(Strategy):  # type: ignore[misc]
@@ -35,7 +33,6 @@ class OverTheAir(Strategy):  # type: ignore[misc]
 
     def __init__(self, wanted: Settings, *, progress: Progress = lambda record: None) -> None:
         self.wanted, self.progress = wanted, progress
-        self.draws: Draws | None = None
         self.nodes: Nodes | None = None
         self.round: ServerRound | None = None
         self.heard: dict[int, set[int]] = {}  # by round: the devices heard at their turn, while echoes of it may follow
@@ -43,8 +40,8 @@ class OverTheAir(Strategy):  # type: ignore[misc]
 
     def start(self, grid: Grid) -> FlowerResult:  # rounds, model and timeout are in the settings
         """Run to the end, or continue from the last round in the run directory."""
-        config = self.wanted.config
-        greeting = Greeting(settings.shared(config), settings.digest(config))
+        config, noise = self.wanted.config, self.wanted.noise
+        greeting = Greeting(settings.shared(config, noise), settings.digest(config, noise))
         self.nodes = Nodes(grid, greeting, self.wanted.reply_timeout_s)
         self.nodes.wait()
         self.finished = loop.run(
@@ -53,20 +50,21 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             resume=(self.wanted.out / "config.toml").exists(),
             progress=self.progress,
             play_round=self.play_round,
-            carrier=f"Flower {version('flwr')}",
+            deployment=Deployment(f"Flower {version('flwr')}", noise, secret_seed=self.wanted.secret_seed),
         )
+        if self.round is not None and remembers(self.round.scheme):
+            self.nodes.farewell()
         return FlowerResult(arrays=ArrayRecord([self.finished.parameters.numpy()]))
 
     def play_round(self, experiment: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
         """One round over Flower, instead of `loop.simulate`. What devices remember stays on the nodes."""
         assert self.nodes is not None
-        if self.draws is None:
-            self.draws = self._with_noise_seed(experiment.draws)
+        secret = self.wanted.secret_noise
         self.round = ServerRound.begin(
-            experiment.scheme, self.draws, plan, theta, decoded=memory.decoded, heard=self.heard
+            experiment.scheme, experiment.draws, plan, theta, decoded=memory.decoded, heard=self.heard, secret=secret
         )
         number = plan.round + 1
-        if self.wanted.secret_noise and not RoundJournal(self.wanted.out).begin(plan.round):
+        if secret and not RoundJournal(self.wanted.out).begin(plan.round):
             log(WARNING, "round %d was in progress when the run stopped: charged, not repeated", number)
             return self.round.lost()
         for line in self.nodes.greet():  # nodes that joined late and cannot take part; the run continues
@@ -88,7 +86,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         for node in sorted({*sending, *waiting}):
             devices, silent = (share[node].tolist() if node in share else [] for share in (sending, waiting))
             current.asked[node] = devices
-            request = TrainRequest(plan.round, nodes.greeting.digest, current.theta, devices, silent)
+            request = TrainRequest(
+                plan.round, nodes.greeting.digest, self.wanted.config.seed, current.theta, devices, silent
+            )
             yield Message(request.record(), node, MessageType.TRAIN, ttl=nodes.timeout_s, group_id=current.group)
 
     def aggregate_train(
@@ -111,10 +111,6 @@ class OverTheAir(Strategy):  # type: ignore[misc]
 
     def summary(self) -> None:
         """Nothing: the run directory has the config."""
-
-    def _with_noise_seed(self, draws: Draws) -> Draws:
-        """The draws of the whole run: with secret noise, nobody can derive the noise from the shared seed."""
-        return replace(draws, noise_seed=secrets.randbits(64)) if self.wanted.secret_noise else draws
 
     def _in_progress(self) -> tuple[ServerRound, Nodes]:
         if self.round is None or self.nodes is None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pfels.documents.studies import AggregateRow, Comparison, Pair, Spread
 from pfels.report.terminal import PROVEN, claim_note, marked, number
-from pfels.report.text import claimed_epsilon, counted, epsilon, listed
+from pfels.report.text import claimed_epsilon, counted, epsilon, listed, server_is_smaller
 from pfels.schemes.registry import scheme_entry
 from pfels.studies.verdicts import Verdict
 
@@ -108,9 +108,11 @@ def notes(table: Comparison) -> list[str]:
     every = list(table["schemes"].values())
     server, several = every[0]["privacy"]["server"], len(every[0]["seeds"]) > 1
     found = ["±: standard error over the seeds."] if several else []
+    known = [figure["why"] for row in every if (figure := row["privacy"]["server"])["epsilon"] and not figure["valid"]]
     found.append(
         f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "
-        f"δ = {server['delta']:g}, and beside it at δ = 1e-5; neighbours: one device's data emptied; {PROVEN}."
+        f"δ = {server['delta']:g}, and beside it at δ = 1e-5; neighbours: one device's data emptied; "
+        + (f"NOT valid here: {known[0]}." if known else f"{PROVEN}.")
     )
     found += [
         f"{name} takes for granted that {assumes} as well."
@@ -122,9 +124,14 @@ def notes(table: Comparison) -> list[str]:
 
 
 def _outsider(name: str, row: AggregateRow) -> list[str]:
-    outsider = row["privacy"]["outsider"]
+    outsider, server = row["privacy"]["outsider"], row["privacy"]["server"]
     if outsider["epsilon"] is None:
         return []
+    if server_is_smaller(row["privacy"]):
+        return [
+            f"{name} against an outsider who sees only the models: ε = {server['display']} at δ = {server['delta']:g}, "
+            f"{server['neighbours']} neighbours, as against the server, who sees more; a bound of its own is larger."
+        ]
     return [
         f"{name} against an outsider who sees only the models: ε = {outsider['display']} at δ = "
         f"{outsider['delta']:g}, {outsider['neighbours']} neighbours ({outsider['accountant']})."

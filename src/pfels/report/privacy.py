@@ -12,6 +12,7 @@ Figures = Sequence[tuple[Group, ExplainedFigure | None]]  # one kind of figure, 
 
 _MISSING = {"claimed": "no such claim is made", "exact": "no noise hides the updates"}
 _UNFINISHED = "not known yet: the run is unfinished"
+_LARGER = "the bound that counts on sampling is above the server's figure, which holds against an outsider too"
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,9 @@ def _table(key: str, title: str, adversary: Adversary, found: Figures, note: str
             rows.append(FigureRow(group, text.NONE, text.NONE, text.NONE, text.NONE))
             reasons.setdefault(_MISSING[key] if group.finished else _UNFINISHED, []).append(group)
             continue
-        reasons.setdefault(figure["why"], []).append(group)
         server = _server_instead(group) if key == "outsider" else None
+        larger = server is not None and figure["epsilon"] is not None and figure["valid"]
+        reasons.setdefault(_LARGER if larger else figure["why"], []).append(group)
         source = server or figure
         if source["epsilon"] is None:
             rows.append(FigureRow(group, "none", text.NONE, text.NONE, "no"))
@@ -210,8 +212,7 @@ def _table(key: str, title: str, adversary: Adversary, found: Figures, note: str
 def _server_instead(group: Group) -> ExplainedFigure | None:
     """The server's figure, where it is the best one known against an outsider."""
     row = group.row
-    alone = row is not None and text.outsider_epsilon(row["privacy"]) == text.AS_SERVER
-    return row["privacy"]["server"] if row is not None and alone else None
+    return row["privacy"]["server"] if row is not None and text.server_is_smaller(row["privacy"]) else None
 
 
 def _assumptions(rows: Sequence[FigureRow]) -> str:

@@ -61,9 +61,15 @@ def epsilon(loss: Figure | Assumption) -> str:
 
 
 def outsider_epsilon(privacy: RunPrivacy) -> str:
-    """ε against an outsider, who sees less than the server: without a figure of its own, the server's applies."""
-    alone = privacy["outsider"]["epsilon"] is None and privacy["server"]["epsilon"] is not None
-    return AS_SERVER if alone else epsilon(privacy["outsider"])
+    """ε against an outsider, who sees less than the server: without a smaller figure of its own, the server's
+    applies."""
+    return AS_SERVER if server_is_smaller(privacy) else epsilon(privacy["outsider"])
+
+
+def server_is_smaller(privacy: RunPrivacy) -> bool:
+    """Whether the server's figure is the best one known against an outsider."""
+    server, outsider = privacy["server"]["epsilon"], privacy["outsider"]["epsilon"]
+    return server is not None and (outsider is None or server < outsider)
 
 
 def claimed_epsilon(claim: Figure | None) -> str:

@@ -50,6 +50,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a file by `content` atomically, and return once that survives a power failure."""
+    write_atomically(path, content)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def to_json(content: Mapping[str, Any]) -> bytes:
     """Indented standard JSON: no NaN, no infinity."""
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False).encode() + b"\n"

@@ -13,7 +13,6 @@ import numpy as np
 
 from pfels.arrays import Reals
 from pfels.privacy.events import noise_multiplier_at
-from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import AirLink, RoundPlan
 from pfels.schemes.wfl_p import WflP
@@ -34,11 +33,10 @@ class ArtificialNoise(WflP):
         air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0, added=added)
         return RoundPlan.over_air(s, t, cohort, air, width=s.dimension, claimed=True)
 
-    def noise(self, draws: Draws, plan: RoundPlan, device: int) -> Tensor:
-        """The noise that one device adds, as it transmits it."""
+    def noise_std(self, plan: RoundPlan, device: int) -> float:
+        """The standard deviation of the noise that one device adds, as it transmits it."""
         place = int(np.flatnonzero(plan.sending == device)[0])
-        std = plan.require_air().added_std(place, width=self.setting.dimension)
-        return draws.device_noise(plan.round, device, std=std)
+        return plan.require_air().added_std(place, width=self.setting.dimension)
 
     def _privacy_limit(self, squared_amplitudes: Reals) -> float:
         """The β at which the noise multiplier is the claim's z: (zβCm)² = σ₀² + Σᵢ (aᵢ² − (βC)²)/(dm²), solved for β,

@@ -43,10 +43,9 @@ class DpFedAvg:
         """The updates of devices that have trained (lines 4–10), each clipped."""
         return clip(part.updates, bound=self.setting.bound)
 
-    def noise(self, draws: Draws, plan: RoundPlan, device: int) -> Tensor:
-        """A device's share of the noise, of standard deviation Cσ/√r (line 11)."""
-        std = self.setting.bound * plan.event.server_noise_multiplier
-        return draws.device_noise(plan.round, device, std=std)
+    def noise_std(self, plan: RoundPlan, device: int) -> float:
+        """A device's share of the noise has standard deviation Cσ/√r (line 11)."""
+        return self.setting.bound * plan.event.server_noise_multiplier
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
         """The mean of the cohort's noisy updates, from their sum (line 13)."""

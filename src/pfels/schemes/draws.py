@@ -23,14 +23,12 @@ D = TypeVar("D", bound=np.generic)
 class Draws:
     """The draws of one seed: pure functions of (seed, purpose, round, device) and of the setting.
 
-    `noise_seed` replaces the seed for noise alone: every device must know the seed, to draw cohorts and channels, and
-    nobody may know the noise. `device` is where tensors go. `start` is the initial model, from which `public-top-k`
-    measures how far each coordinate has moved.
+    `device` is where tensors go. `start` is the initial model, from which `public-top-k` measures how far each
+    coordinate has moved.
     """
 
     setting: Setting
     seed: int
-    noise_seed: int | None = None
     device: str = "cpu"
     start: Tensor | None = None
 
@@ -87,21 +85,17 @@ class Draws:
 
     def receiver_noise(self, t: int, width: int) -> Tensor:
         """The receiver's noise of round t on `width` subcarriers."""
-        draw = generator(self._noise_seed, Purpose.CHANNEL_NOISE, round=t)
+        draw = generator(self.seed, Purpose.CHANNEL_NOISE, round=t)
         return channel.receiver_noise(draw, width=width, std=self.setting.noise_std).to(self.device)
 
     def device_noise(self, t: int, device: int, *, std: float) -> Tensor:
         """The noise that one device adds to its own update in round t."""
-        draw = generator(self._noise_seed, Purpose.DEVICE_NOISE, round=t, device=device)
+        draw = generator(self.seed, Purpose.DEVICE_NOISE, round=t, device=device)
         return channel.receiver_noise(draw, width=self.setting.dimension, std=std).to(self.device)
 
     def batch_order(self, t: int, device: int) -> np.random.Generator:
         """The generator of a device's batch order in round t."""
         return generator(self.seed, Purpose.BATCHES, round=t, device=device)
-
-    @property
-    def _noise_seed(self) -> int:
-        return self.seed if self.noise_seed is None else self.noise_seed
 
 
 @lru_cache(maxsize=4)  # one order serves a whole run

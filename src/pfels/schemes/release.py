@@ -45,7 +45,7 @@ def require_sound(scheme: Scheme, draws: Draws, theta: Tensor) -> None:
     plan, name = scheme.prepare(draws, 0), type(scheme).__name__
     on_devices = adds_noise(scheme)
     if plan.air is None and plan.event.noise_multiplier > 0 and not on_devices:
-        raise GuardError(f"{name}: its plan has noise, but its devices add none; it needs a method `noise`")
+        raise GuardError(f"{name}: its plan has noise, but its devices add none; it needs a method `noise_std`")
     if plan.air is not None and on_devices != (plan.air.added is not None):
         raise GuardError(f"{name}: over the air devices add noise if and only if their power limits count it (`added`)")
     if hasattr(scheme, "keep") and not hasattr(scheme, "send_and_keep"):
@@ -88,6 +88,4 @@ def _variations(draws: Draws) -> Iterator[Draws]:
     sizes = {1, setting.cohort_size} if setting.sampling is Sampling.POISSON else {setting.cohort_size}
     for drawn in sorted(sizes):
         for gain in (setting.gain_law.low, setting.gain_law.high):
-            yield OtherCohort(
-                setting, draws.seed, draws.noise_seed, draws.device, start=draws.start, drawn=drawn, gain=gain
-            )
+            yield OtherCohort(setting, draws.seed, draws.device, start=draws.start, drawn=drawn, gain=gain)

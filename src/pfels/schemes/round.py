@@ -1,7 +1,7 @@
 """One round: devices train and send, the channel adds up their signals, and the server makes its estimate."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pfels.training.local import LocalTraining
 
 ALONE = Ranks()
+AddNoise = Callable[[Tensor, float], None]  # to a row, in place, with this standard deviation
 
 
 @dataclass
@@ -114,11 +115,19 @@ class Transmissions(NamedTuple):
 
 
 def transmissions(
-    scheme: Scheme, draws: Draws, plan: RoundPlan, part: LocalUpdates, A: Tensor | None, *, memory: Memory
+    scheme: Scheme,
+    draws: Draws,
+    plan: RoundPlan,
+    part: LocalUpdates,
+    A: Tensor | None,
+    *,
+    memory: Memory,
+    add_noise: AddNoise | None = None,
 ) -> Transmissions:
     """On the senders: what the scheme sends, with the devices' noise where they add some.
 
     Nothing longer than its norm bound is let through, whatever the scheme does: every privacy figure rests on that.
+    `add_noise` adds a device's noise; by default it is drawn from the seed.
     """
     kept: dict[int, Kept] = {}
     energies: list[float] = []
@@ -134,7 +143,11 @@ def transmissions(
         check_sensitivity(x, bound=scheme.setting.bound)
     if adds_noise(scheme):
         for row, device in zip(x, plan.sending[part.places].tolist(), strict=True):
-            row.add_(scheme.noise(draws, plan, device))
+            std = scheme.noise_std(plan, device)
+            if add_noise is None:
+                row.add_(draws.device_noise(plan.round, device, std=std))
+            else:
+                add_noise(row, std)
     if plan.air is not None:
         energies = (spent if plan.air.added is None else energy(x)).tolist()
     return Transmissions(x, kept, energies)

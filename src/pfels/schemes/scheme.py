@@ -40,10 +40,10 @@ class Scheme(Protocol):
 
 @runtime_checkable
 class AddsNoise(Protocol):
-    """A scheme whose devices add noise to what they send; `play` adds it after `send`."""
+    """A scheme whose devices add Gaussian noise to what they send; `transmissions` adds it after `send`."""
 
-    def noise(self, draws: "Draws", plan: "RoundPlan", device: int) -> "Tensor":
-        """On a device: its share of the noise."""
+    def noise_std(self, plan: "RoundPlan", device: int) -> float:
+        """The standard deviation of the noise that a device adds to each coordinate, as it sends it."""
 
 
 @runtime_checkable

@@ -97,7 +97,7 @@ class AuditedRounds:
         """For a training with these canaries. `alone` is the one that is watched by itself; `hidden`: those who see
         the models do not know who sends."""
         setting, draws = experiment.setting, experiment.draws
-        quiet = QuietDraws(setting, draws.seed, draws.noise_seed, draws.device, start=draws.start)
+        quiet = QuietDraws(setting, draws.seed, draws.device, start=draws.start)
         nobody = np.zeros(canaries.count, np.bool_)
         one = nobody.copy()
         one[alone - canaries.first] = True

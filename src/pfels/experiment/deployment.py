@@ -1,0 +1,45 @@
+"""A run whose devices are on machines of their own: what carries its rounds, and whether its figures hold."""
+
+from dataclasses import dataclass
+
+from pfels.documents.privacy import RunPrivacy
+from pfels.documents.run import Environment, RoundRecord
+
+KNOWN_NOISE = (
+    'the noise was drawn from the seed (noise = "seed"), which every participant knows, so it hides nothing from them; '
+    "with secret noise the figure would hold"
+)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What carries the rounds, whether the noise is `secret` or that of the `seed`, and whether the software drew the
+    seed."""
+
+    carrier: str
+    noise: str
+    secret_seed: bool = False
+
+    def environment(self) -> Environment:
+        """What environment.json says of it."""
+        return {"carrier": self.carrier, "noise": self.noise, "seed": "secret" if self.secret_seed else "given"}
+
+    def checked_record(self, record: RoundRecord) -> RoundRecord:
+        """A round's record, whose figures are not valid where the noise is known."""
+        if self.noise == "seed":
+            privacy = record["privacy"]
+            for figure in (privacy["claimed"], privacy["exact_per_round"], privacy["server"]):
+                if figure is not None:
+                    figure["valid"] = False
+        return record
+
+    def checked_privacy(self, privacy: RunPrivacy) -> RunPrivacy:
+        """A run's figures, which are not valid where the noise is known, with the reason."""
+        if self.noise == "seed":
+            for figure in (privacy["claimed"], privacy["exact_per_round"], privacy["server"], privacy["outsider"]):
+                if figure is not None:
+                    figure["valid"], figure["why"] = False, KNOWN_NOISE
+            if privacy["claimed"] is not None:
+                privacy["claimed_valid"] = False
+            privacy.pop("assumptions", None)  # prices of a figure that does not hold
+        return privacy

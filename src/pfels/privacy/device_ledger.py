@@ -1,0 +1,145 @@
+"""A node's ledger on disk: what each of its devices has spent against the server, over all runs and restarts.
+
+A charge is on the disk before anything is sent, and what would exceed the budget of the node's owner is refused. The
+file is made once, by its owner. One that is missing or damaged is an error, never an empty ledger.
+"""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pfels.documents.privacy import LedgerEntry, LedgerFile
+from pfels.documents.validate import validated
+from pfels.errors import InputError, RunError
+from pfels.privacy import checks
+from pfels.privacy.events import rounded_up
+from pfels.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from pfels.runtime.files import printable, read_json, to_json, write_durably
+
+FORMAT = 1
+ROUNDING = 1e-12  # relative; more than the last digits of μ² that floating point loses
+CREATE = "pfels privacy --ledger FILE --create 0/4 --devices 100"
+
+
+@dataclass(frozen=True)
+class OwnerBudget:
+    """What a node's owner allows each device, over all runs: (ε, δ) against the server."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        checks.require_positive("budget-epsilon", self.epsilon)
+        checks.require_delta(self.delta)
+
+    @property
+    def mu_squared(self) -> float:
+        """The maximum μ² that the budget allows."""
+        return gaussian_mu(epsilon=self.epsilon, delta=self.delta) ** 2 * (1 - ROUNDING)
+
+
+def spent_epsilon(mu_squared: float, *, delta: float) -> float:
+    """ε of a device that has spent μ², rounded up to six digits."""
+    return rounded_up(gaussian_epsilon(mu=math.sqrt(mu_squared), delta=delta), digits=6)
+
+
+@dataclass(frozen=True)
+class DeviceLedger:
+    """The ledger in a file."""
+
+    path: Path
+
+    def create(self, *, devices: int, partition: int, partitions: int) -> None:
+        """Make the file of a node whose devices have never sent anything; one that exists is never replaced."""
+        checks.require_count("devices", devices)
+        checks.require_count("partitions", partitions, maximum=devices)
+        checks.require_count("partition", partition, minimum=0, maximum=partitions - 1)
+        with self._locked():
+            if self.path.exists():
+                raise InputError(f"{self._name}: exists already; a ledger is made once, and never starts again at zero")
+            self._write({
+                "format": FORMAT, "devices": devices, "partition": partition, "partitions": partitions,
+                "budget": None, "spent": {}, "sha256": "",
+            })  # fmt: skip
+
+    def read(self) -> LedgerFile:
+        """What the file holds, verified."""
+        content = read_json(self.path)
+        if content is None:
+            raise InputError(
+                f"{self._name}: not found; restore it from a backup, or, if its devices have never sent, make it with "
+                f"{CREATE}"
+            )
+        ledger = validated(LedgerFile, content, self._name)
+        if ledger["format"] != FORMAT:
+            raise InputError(f"{self._name}: written in format {ledger['format']}; this version reads format {FORMAT}")
+        if ledger["sha256"] != _digest(ledger):
+            raise InputError(f"{self._name}: damaged or altered; restore it from a backup")
+        return ledger
+
+    def check(self, budget: OwnerBudget, *, devices: int, partition: int, partitions: int) -> None:
+        """An InputError unless this is the ledger of these devices, and they have spent no more than the budget."""
+        ledger, allowed = self.read(), budget.mu_squared
+        here, there = (partition, partitions, devices), (ledger["partition"], ledger["partitions"], ledger["devices"])
+        if here != there:
+            raise InputError(
+                f"{self._name}: of partition {there[0]} of {there[1]} of {there[2]} devices; this node is partition "
+                f"{here[0]} of {here[1]} of {here[2]}"
+            )
+        for device, entry in ledger["spent"].items():
+            if entry["mu_squared"] > allowed:
+                spent = spent_epsilon(entry["mu_squared"], delta=budget.delta)
+                raise InputError(
+                    f"budget-epsilon = {budget.epsilon:g}: device {device} has already spent {spent:g} at δ = "
+                    f"{budget.delta:g}; it must be at least that ({self._name})"
+                )
+
+    def charge(self, costs: Mapping[int, float], budget: OwnerBudget) -> set[int]:
+        """Charge each device μ², on the disk when this returns; the devices that are refused, and not charged."""
+        with self._locked():
+            ledger, allowed = self.read(), budget.mu_squared
+            spent, refused = dict(ledger["spent"]), set[int]()
+            for device, cost in costs.items():
+                before = spent.get(str(device), LedgerEntry(mu_squared=0.0, participations=0))
+                total = (before["mu_squared"] + cost) * (1 + ROUNDING)
+                if not total <= allowed:
+                    refused.add(device)
+                else:
+                    spent[str(device)] = {"mu_squared": total, "participations": before["participations"] + 1}
+            if len(refused) < len(costs):
+                self._write({**ledger, "budget": {"epsilon": budget.epsilon, "delta": budget.delta}, "spent": spent})
+        return refused
+
+    @property
+    def _name(self) -> str:
+        return f"ledger = {printable(self.path)}"
+
+    def _write(self, ledger: LedgerFile) -> None:
+        write_durably(self.path, to_json({**ledger, "sha256": _digest(ledger)}))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Alone with the file; a failure to lock or to write it is an error, and nothing is sent."""
+        if not self.path.parent.is_dir():
+            raise InputError(f"{self._name}: its folder does not exist; choose one that does")
+        try:
+            lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(lock)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise RunError(f"{self._name}: cannot be written ({reason}), so nothing is sent; fix the cause") from None
+
+
+def _digest(ledger: LedgerFile) -> str:
+    content = {key: value for key, value in ledger.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

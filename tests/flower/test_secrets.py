@@ -1,0 +1,152 @@
+"""Where noise and seed come from is agreed on, recorded and kept; and nothing of a device outlives a run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Message
+
+from pfels.config.load import load_config
+from pfels.documents.run import Environment
+from pfels.errors import InputError, RunError
+from pfels.experiment import loop
+from pfels.flower import client_app, settings
+from pfels.flower.server_app import summary_lines
+from tests.contract.misfits import misfits
+from tests.flower.in_process import has_signals, simulated
+
+Flower = Callable[..., Any]
+
+
+def environment(tmp_path: Path, out: str = "run") -> Any:
+    content = json.loads((tmp_path / out / "environment.json").read_text())
+    assert misfits(Environment, content) == []
+    return content
+
+
+def test_noise_is_part_of_what_server_and_nodes_compare():
+    config = load_config("demo")
+    assert settings.digest(config, "secret") != settings.digest(config, "seed")
+    line = "noise = 'secret' on the node, 'seed' at the server: they must be the same"
+    assert settings.difference(settings.shared(config, "seed"), config, "secret") == line
+    assert settings.difference(settings.shared(config, "seed"), config, "seed") == ""
+
+
+def test_a_node_can_insist_on_secret_noise(flower: Flower, tmp_path: Path):
+    with pytest.raises(RunError, match=r"partition-id 2\): noise = 'secret' on the node, 'seed' at the server"):
+        flower(scheme="pfels", rounds=1, noise="seed", nodes=[{}, {}, {"noise": "secret"}, {}])
+    assert not (tmp_path / "run").exists()
+    result, _ = flower(scheme="pfels", rounds=1, noise="secret", nodes=[{}, {}, {"noise": "secret"}, {}])
+    assert not result.records[0]["replies"]["short"]
+
+
+def test_a_node_that_insists_does_not_train_for_a_server_that_did_not_ask(flower: Flower):
+    _, grid = flower(scheme="pfels", rounds=2)
+    request = grid.requests[0]
+    context = grid.contexts[request.metadata.dst_node_id]
+    context.node_config["noise"] = "secret"
+    del context.state["done"]
+    with pytest.raises(RunError, match="config is not the one of this run"):
+        client_app.app(request, context)
+
+
+@pytest.mark.parametrize("noise", ["secret", "seed"])
+def test_the_run_directory_says_where_the_noise_came_from(flower: Flower, tmp_path: Path, noise: str):
+    flower(scheme="pfels", rounds=1, noise=noise)
+    found = environment(tmp_path)
+    assert (found["noise"], found["seed"]) == (noise, "given")
+
+
+def test_figures_under_known_noise_are_not_valid_and_say_why(flower: Flower):
+    result, _ = flower(scheme="pfels-plus", rounds=2)
+    own = simulated(scheme="pfels-plus", rounds=2)
+    for name in ("exact_per_round", "server", "outsider"):
+        figure, there = result.summary["privacy"][name], own.summary["privacy"][name]
+        assert figure["epsilon"] == there["epsilon"]
+        assert there["valid"]
+        assert not figure["valid"]
+        assert 'noise = "seed"' in figure["why"]
+    assert not any(record["privacy"]["server"]["valid"] for record in result.records)
+    assert any("no privacy figure holds" in line for line in summary_lines(result))
+    secret, _ = flower(scheme="pfels-plus", rounds=2, noise="secret", out="secret")
+    assert secret.summary["privacy"] == own.summary["privacy"]
+    assert not any("no privacy figure holds" in line for line in summary_lines(secret))
+
+
+def interrupted(reply: Message, partition: int) -> Message:
+    if has_signals(reply) and reply.metadata.group_id == "2":
+        raise KeyboardInterrupt
+    return reply
+
+
+@pytest.mark.parametrize(("begun", "now"), [("secret", "seed"), ("seed", "secret")])
+def test_a_run_keeps_the_noise_that_it_began_with(flower: Flower, tmp_path: Path, begun: str, now: str):
+    with pytest.raises(KeyboardInterrupt):
+        flower(scheme="pfels", rounds=3, noise=begun, change=interrupted)
+    line = f"begun with noise = '{begun}', not '{now}'; it must stay the same"
+    with pytest.raises(InputError, match=line):
+        flower(scheme="pfels", rounds=3, noise=now)
+    if begun == "secret":
+        config = load_config("demo", {"scheme": "pfels", "rounds": 3})
+        with pytest.raises(InputError, match=line):
+            loop.run(config, tmp_path / "run", resume=True)
+    assert environment(tmp_path)["noise"] == begun
+
+
+def test_a_secret_seed_is_drawn_by_the_server_told_to_the_nodes_and_kept(flower: Flower, tmp_path: Path):
+    run = {"scheme": "pfels-plus", "privacy__adversary": "outsider", "rounds": 3, "noise": "secret", "seed": "secret"}
+    with pytest.raises(KeyboardInterrupt):
+        flower(**run, change=interrupted)
+    seed = load_config(tmp_path / "run" / "config.toml").seed
+    assert environment(tmp_path)["seed"] == "secret"
+    result, grid = flower(**run)
+    assert result.summary["seed"] == seed
+    assert {message.content["request"]["seed"] for message in grid.requests} == {seed}
+    assert all(record["replies"]["used"] for record in result.records if not record.get("lost"))
+    other, _ = flower(**run, out="other")
+    assert other.summary["seed"] != seed
+    assert [r["cohort"] for r in other.records] != [r["cohort"] for r in result.records]
+
+
+def test_a_secret_seed_is_out_of_the_whole_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    asked = []
+    monkeypatch.setattr(settings.secrets, "randbelow", lambda bound: asked.append(bound) or bound - 1)
+    read = settings.read({"out": str(tmp_path / "run"), "seed": "secret"})
+    assert asked == [2**63]
+    assert read.config.seed == 2**63 - 1
+
+
+def test_a_run_with_another_seed_is_not_taken_for_one_with_a_secret_seed(flower: Flower):
+    with pytest.raises(KeyboardInterrupt):
+        flower(scheme="pfels", rounds=3, seed=5, noise="secret", change=interrupted)
+    with pytest.raises(InputError, match="holds a run with another seed"):
+        flower(scheme="pfels", rounds=3, seed="secret", noise="secret")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scheme": "pfels-plus", "compression__error_feedback": True},
+        {"scheme": "pfels", "compression__error_feedback": True},
+        {"scheme": "pfels-echo", "compression__ratio": 1.0},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_a_finished_run_leaves_nothing_of_a_device_on_any_node(flower: Flower, changes: dict[str, Any]):
+    """Nodes that have no part in the last round included."""
+    seen = set()
+
+    def watch(grid: Any, partition: int) -> bool:
+        state = next(iter(grid.contexts.values())).state
+        seen.update(name.partition(".")[0] for name in state)
+        return False
+
+    _, grid = flower(**changes, rounds=6, partitions=20, late=watch)
+    assert "memory" in seen
+    last = {m.metadata.dst_node_id for m in grid.requests if m.content["request"]["round"] == 5}
+    if changes["scheme"] != "pfels-echo":
+        assert last < set(grid.contexts)
+    for context in grid.contexts.values():
+        assert set(context.state) <= {"done"}

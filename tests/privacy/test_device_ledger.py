@@ -1,0 +1,151 @@
+"""A node's ledger: charged on the disk before it returns, never above the budget, never mistaken for an empty one."""
+
+import json
+import math
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from pfels.documents.privacy import LedgerFile
+from pfels.errors import InputError, RunError
+from pfels.privacy import device_ledger
+from pfels.privacy.device_ledger import DeviceLedger, OwnerBudget, spent_epsilon
+from pfels.privacy.gaussian import gaussian_epsilon
+from tests.contract.misfits import misfits
+
+BUDGET = OwnerBudget(epsilon=4.0, delta=1e-5)
+NODE = {"devices": 100, "partition": 1, "partitions": 4}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> DeviceLedger:
+    made = DeviceLedger(tmp_path / "ledger.json")
+    made.create(**NODE)
+    return made
+
+
+def test_charges_add_up_over_instances_and_are_rounded_up(ledger: DeviceLedger):
+    for _ in range(10):
+        assert DeviceLedger(ledger.path).charge({1: 0.01, 5: 0.02}, BUDGET) == set()
+    spent = ledger.read()["spent"]
+    for device, total in (("1", 0.1), ("5", 0.2)):
+        assert total <= spent[device]["mu_squared"] <= total * (1 + 1e-10)
+        assert spent[device]["participations"] == 10
+    assert misfits(LedgerFile, json.loads(ledger.path.read_text())) == []
+
+
+def test_no_device_ever_spends_more_than_the_budget(ledger: DeviceLedger):
+    answers = [ledger.charge({1: 0.05, 5: 1e-9}, BUDGET) for _ in range(400)]
+    assert answers[0] == set()
+    first = answers.index({1})
+    assert all(answer == {1} for answer in answers[first:]), "once spent, always refused; the other device is not"
+    spent = ledger.read()["spent"]["1"]
+    assert spent["participations"] == first
+    assert gaussian_epsilon(mu=math.sqrt(spent["mu_squared"]), delta=1e-5) <= BUDGET.epsilon
+    assert gaussian_epsilon(mu=math.sqrt(spent["mu_squared"] + 0.05), delta=1e-5) > BUDGET.epsilon
+    assert ledger.charge({1: math.inf}, BUDGET) == {1}, "without noise, nothing is within a budget"
+    assert ledger.charge({1: math.nan}, BUDGET) == {1}
+
+
+def test_the_budget_is_what_its_mu_gives():
+    assert spent_epsilon(BUDGET.mu_squared, delta=BUDGET.delta) == BUDGET.epsilon
+    assert spent_epsilon(0.0, delta=1e-5) == 0
+    assert spent_epsilon(0.123, delta=1e-5) >= gaussian_epsilon(mu=math.sqrt(0.123), delta=1e-5)
+
+
+def test_a_charge_is_on_the_disk_before_it_returns(ledger: DeviceLedger, monkeypatch: pytest.MonkeyPatch):
+    synced = []
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(device_ledger.os, "fsync", noted)
+    ledger.charge({1: 0.01}, BUDGET)
+    folder = str(ledger.path.parent)
+    assert len(synced) == 2
+    assert synced[0].startswith(folder)
+    assert synced[1] == folder, "the new file, and then its name"
+
+
+def _charge_many(path: Path) -> None:
+    for _ in range(20):
+        DeviceLedger(path).charge({1: 0.001}, BUDGET)
+
+
+def test_processes_that_charge_at_the_same_time_lose_no_charge(ledger: DeviceLedger):
+    workers = [multiprocessing.get_context("spawn").Process(target=_charge_many, args=(ledger.path,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 3
+    assert ledger.read()["spent"]["1"]["participations"] == 60
+
+
+def test_a_lost_ledger_is_an_error_and_not_an_empty_one(ledger: DeviceLedger):
+    ledger.charge({1: 0.01}, BUDGET)
+    ledger.path.unlink()
+    for use in (ledger.read, lambda: ledger.charge({1: 0.01}, BUDGET), lambda: ledger.check(BUDGET, **NODE)):
+        with pytest.raises(InputError, match=r"ledger\.json: not found; restore it from a backup"):
+            use()
+    assert not ledger.path.exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:-20],
+        lambda text: "",
+        lambda text: text.replace('"participations": 1', '"participations": 0'),
+        lambda text: text.replace('"mu_squared": 0.01', '"mu_squared": 0.00'),
+        lambda text: text.replace('"partition": 1', '"partition": 2'),
+        lambda text: text.replace('"format": 1', '"format": 2'),
+        lambda text: "{}",
+        lambda text: "[]",
+    ],
+)
+def test_a_damaged_ledger_is_one_line_and_stays_as_it_is(ledger: DeviceLedger, damage):
+    ledger.charge({1: 0.01}, BUDGET)
+    ledger.path.write_text(damage(ledger.path.read_text()))
+    left = ledger.path.read_text()
+    with pytest.raises(InputError, match=r"ledger\.json") as caught:
+        ledger.charge({1: 0.01}, BUDGET)
+    assert "\n" not in str(caught.value)
+    assert ledger.path.read_text() == left
+
+
+def test_a_ledger_is_made_once(ledger: DeviceLedger, tmp_path: Path):
+    with pytest.raises(InputError, match="exists already; a ledger is made once"):
+        ledger.create(**NODE)
+    with pytest.raises(InputError, match="its folder does not exist"):
+        DeviceLedger(tmp_path / "nowhere" / "ledger.json").create(**NODE)
+    with pytest.raises(InputError, match="partition = 4: must be a whole number from 0 to 3"):
+        DeviceLedger(tmp_path / "other.json").create(devices=100, partition=4, partitions=4)
+
+
+@pytest.mark.parametrize("other", [{"devices": 101}, {"partition": 0}, {"partitions": 5}])
+def test_a_ledger_of_other_devices_is_refused(ledger: DeviceLedger, other: dict[str, int]):
+    ledger.check(BUDGET, **NODE)
+    with pytest.raises(InputError, match="of partition 1 of 4 of 100 devices; this node is partition"):
+        ledger.check(BUDGET, **NODE | other)
+
+
+def test_a_budget_below_what_is_spent_is_refused(ledger: DeviceLedger):
+    ledger.charge({5: 0.2}, BUDGET)
+    with pytest.raises(InputError, match=r"budget-epsilon = 1: device 5 has already spent 1\.760\d* at δ = 1e-05"):
+        ledger.check(OwnerBudget(epsilon=1.0, delta=1e-5), **NODE)
+    with pytest.raises(InputError, match="budget-epsilon = 0: must be a finite number > 0"):
+        OwnerBudget(epsilon=0.0, delta=1e-5)
+
+
+def test_what_cannot_be_written_is_not_charged(ledger: DeviceLedger, monkeypatch: pytest.MonkeyPatch):
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(device_ledger, "write_durably", full)
+    with pytest.raises(RunError, match="cannot be written \\(No space left on device\\), so nothing is sent"):
+        ledger.charge({1: 0.01}, BUDGET)

@@ -57,7 +57,7 @@ def rows_at(devices: int, epsilon: float, *, seeds: list[int], jobs: int, out: P
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Accuracy on the left, the noise ratio on the right."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.1), layout="constrained")
     for name, (colour, marker) in LOOKS.items():
         for epsilon, line in zip(EPSILONS, ("-", "--"), strict=True):
             mine = [row for row in rows if row["scheme"] == name and row["epsilon"] == epsilon]
@@ -72,7 +72,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         panel.set(xlabel="devices N", ylabel=label)
         panel.grid(alpha=0.25)
     right.set_yscale("log")
-    left.legend(frameon=False, fontsize=8)
+    figure.legend(*left.get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=160)
 
 

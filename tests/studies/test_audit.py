@@ -29,7 +29,7 @@ from pfels.studies.audit import audit_configs, audited
 from pfels.studies.canaries import HUGE, Canaries
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.clipping import clip, norms
-from pfels.uplink.compression import project
+from pfels.uplink.compression import lift, project
 from tests.conftest import small
 
 NOISY = [name for name in scheme_names() if name != "fedavg"]
@@ -129,6 +129,31 @@ def test_directions_are_of_one_length_on_every_index_set_and_overlap_no_more_tha
     assert abs(coins.mean() - 0.5) < 4 * 0.5 / np.sqrt(4000)
 
 
+@dataclass(frozen=True)
+class SparseUploads(DpFedAvg):
+    """DP-FedAvg that uploads rand-k alone: an honest scheme that this package does not have."""
+
+    def indices(self, draws: Draws, theta: torch.Tensor, t: int) -> torch.Tensor:
+        return draws.rand_k(t)
+
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: torch.Tensor | None) -> torch.Tensor:
+        return project(clip(part.updates, bound=self.setting.bound), A)
+
+    def noise(self, draws: Draws, plan: RoundPlan, device: int) -> torch.Tensor:
+        return DpFedAvg.noise(self, draws, plan, device)[: self.setting.kept]
+
+    def receive(self, plan: RoundPlan, y: torch.Tensor, A: torch.Tensor | None) -> torch.Tensor:
+        return lift(y, A, dimension=self.setting.dimension) / self.setting.cohort_size
+
+
+@pytest.mark.parametrize("sampling", ["without-replacement", "poisson"])
+def test_a_scheme_of_another_kind_is_audited_as_it_is(sampling: str, monkeypatch: pytest.MonkeyPatch):
+    found = audit_in_place(monkeypatch, "dp-fedavg", SparseUploads, cohort__sampling=sampling)
+    assert found["alone"]["epsilon"] == pytest.approx(found["alone"]["booked"], rel=1e-3)
+    assert found["estimate"]["ratio"] == pytest.approx(1, abs=4 * 0.1)  # its standard error, with 120 canaries
+    assert not found["rejected"]
+
+
 # Schemes broken on purpose.
 
 
@@ -198,20 +223,22 @@ def plus(kind: Any) -> Callable[[Setting], Any]:
     return lambda s: kind(s, public_level(s), ParticipationCount(np.zeros(s.devices, np.int64)))
 
 
-def audit_broken(monkeypatch: pytest.MonkeyPatch, name: str, create: Callable[[Setting], Any], **changes: Any) -> Audit:
-    """The audit of a scheme that is in the place of an honest one."""
+def audit_in_place(
+    monkeypatch: pytest.MonkeyPatch, name: str, create: Callable[[Setting], Any], **changes: Any
+) -> Audit:
+    """The audit of a scheme in the place of one of the package."""
     monkeypatch.setitem(registry._SCHEMES, name, replace(scheme_entry(name), create=create))
     return pfels.audit(setup(name, **changes), canaries=120)
 
 
 def test_a_clip_removed_is_rejected_by_the_guard_that_stops_it(monkeypatch: pytest.MonkeyPatch):
-    found = audit_broken(monkeypatch, "pfels-plus", plus(ClipRemoved))
+    found = audit_in_place(monkeypatch, "pfels-plus", plus(ClipRemoved))
     assert (found["rejected"], found["rejected_by"]) == (True, ["guard"])
     assert "round 0: an update of norm" in (found["stopped"] or "")
 
 
 def test_a_clip_removed_behind_the_guards_back_is_rejected_by_what_one_device_moves(monkeypatch: pytest.MonkeyPatch):
-    found = audit_broken(monkeypatch, "pfels-plus", plus(ClipAndGuardsRemoved))
+    found = audit_in_place(monkeypatch, "pfels-plus", plus(ClipAndGuardsRemoved))
     assert found["rejected"]
     assert "alone" in found["rejected_by"]
     assert found["alone"]["epsilon"] > 100 * found["alone"]["booked"]
@@ -220,13 +247,13 @@ def test_a_clip_removed_behind_the_guards_back_is_rejected_by_what_one_device_mo
 def test_noise_said_to_be_twice_what_it_is_is_rejected_by_scores_and_by_what_one_device_moves(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    found = audit_broken(monkeypatch, "pfels-plus", plus(NoiseSaidToBeTwice))
+    found = audit_in_place(monkeypatch, "pfels-plus", plus(NoiseSaidToBeTwice))
     assert {"server: estimate", "alone"} <= set(found["rejected_by"])
     assert found["views"]["server"]["estimate"]["ratio"] == pytest.approx(2, rel=0.3)
 
 
 def test_noise_halved_on_the_devices_is_rejected_by_scores(monkeypatch: pytest.MonkeyPatch):
-    found = audit_broken(monkeypatch, "dp-fedavg", NoiseHalvedOnDevices)
+    found = audit_in_place(monkeypatch, "dp-fedavg", NoiseHalvedOnDevices)
     assert found["rejected_by"] == ["server: estimate"]
     assert found["views"]["server"]["estimate"]["ratio"] == pytest.approx(2, rel=0.3)
 
@@ -250,7 +277,7 @@ def test_enough_canaries_certify_that_a_claim_is_wrong(monkeypatch: pytest.Monke
 def test_a_level_that_follows_the_updates_is_rejected_by_what_one_device_moves(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    found = audit_broken(monkeypatch, "pfels-plus", plus(kind))
+    found = audit_in_place(monkeypatch, "pfels-plus", plus(kind))
     assert "alone" in found["rejected_by"]
     assert found["alone"]["epsilon"] > 5 * found["alone"]["booked"]
 

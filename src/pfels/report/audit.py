@@ -74,7 +74,8 @@ def _row(name: str, view: AuditView) -> tuple[str, ...]:
     if estimate["low"] is not None and estimate["high"] is not None:
         interval = f"{_near(estimate['low'])} to {_near(estimate['high'])}"
     claimed, proven = _up(view["claimed"]["epsilon"]), NONE if certified is None else _down(certified)
-    return name, claimed, _near(estimate["epsilon"]), interval, proven, _word(view["rejected"])
+    word = NONE if certified is None else _word(view["rejected"])  # nothing was tried, or the training was stopped
+    return name, claimed, _near(estimate["epsilon"]), interval, proven, word
 
 
 def _word(rejected: bool) -> str:

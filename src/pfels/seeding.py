@@ -37,7 +37,7 @@ class Purpose(IntEnum):
     ANTENNA = 14
     GAIN_ERROR = 15
     PHASE_ERROR = 16
-    CANARY = 17
+    CANARY = 20
 
 
 def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:

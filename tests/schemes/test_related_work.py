@@ -183,7 +183,7 @@ def test_no_other_levels_within_the_limits_leave_less_noise_in_the_last_model(co
     some_power, some_privacy = False, False
     for _ in range(20):
         limits = scale * math.sqrt(allowed / T) * np.exp(spread * rng.standard_normal(T))
-        best = found.scheme._split(limits, np.arange(T), np.zeros(T, np.int64))
+        best = found.scheme._split(limits, np.arange(T), np.zeros(T, np.int64), np.ones(T))
         assert np.all(best <= limits)
         used = float(np.sum((best / scale) ** 2))
         assert used <= allowed

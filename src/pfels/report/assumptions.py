@@ -18,17 +18,16 @@ class AssumptionTable:
 
 def assumption_table(comparison: Comparison) -> AssumptionTable | None:
     """The prices of all finished groups that have some; None where no group has."""
-    found: dict[Group, dict[str, Assumption]] = {}
+    found: list[tuple[Group, dict[str, Assumption]]] = []
     for group in comparison.groups:
         prices = [] if group.row is None else group.row["privacy"].get("assumptions", [])
         if group.row is not None and prices:
             as_assumed: Assumption = {"name": "as assumed", "epsilon": group.row["privacy"]["server"]["epsilon"]}
-            found[group] = {each["name"]: each for each in (as_assumed, *prices)}
+            found.append((group, {each["name"]: each for each in (as_assumed, *prices)}))
     if not found:
         return None
-    names = dict.fromkeys(name for prices in found.values() for name in prices)
+    names = dict.fromkeys(name for _, prices in found for name in prices)
     rows = [
-        (name, [text.epsilon(prices[name]) if name in prices else text.NONE for prices in found.values()])
-        for name in names
+        (name, [text.epsilon(prices[name]) if name in prices else text.NONE for _, prices in found]) for name in names
     ]
-    return AssumptionTable(list(found), rows)
+    return AssumptionTable([group for group, _ in found], rows)

@@ -126,7 +126,7 @@ def test_a_transmission_is_charged_before_anything_is_trained(
     [
         ({"ledger": "/nowhere/ledger.json"}, "ledger = /nowhere/ledger.json: not found; restore it from a backup"),
         ({"budget-epsilon": ""}, "budget-epsilon = '': must be a number"),
-        ({"budget-delta": 0.0}, "delta = 0: must be in (0, 1)"),
+        ({"budget-delta": 0.0}, "budget-delta = 0: must be in (0, 1)"),
         ({"num-partitions": 5}, "of partition 1 of 4 of 100 devices; this node is partition 1 of 5 of 100"),
         ({"noise": "seed"}, "noise = 'seed': a node with a ledger sends only with noise = \"secret\""),
     ],

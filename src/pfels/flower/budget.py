@@ -37,11 +37,8 @@ class NodeBudget:
             raise InputError(
                 f'ledger: missing; a node with local-data needs one, made by {CREATE}, or ledger="{WITHOUT}"'
             )
-        numbers = {key: node_config.get(f"budget-{key}") for key in ("epsilon", "delta")}
-        for key, value in numbers.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise InputError(f"budget-{key} = {value!r}: must be a number; a node with a ledger needs both budgets")
-        return cls(DeviceLedger(Path(path)), OwnerBudget(**{key: float(value) for key, value in numbers.items()}))  # type: ignore[arg-type]
+        budget = OwnerBudget(_number(node_config, "budget-epsilon"), _number(node_config, "budget-delta"))
+        return cls(DeviceLedger(Path(str(path))), budget)
 
     @classmethod
     def checked(
@@ -60,6 +57,15 @@ class NodeBudget:
         """Charge these devices for what the plan has them send, before they send it; those who may not."""
         costs = transmission_costs(plan, width=width, noise_std=noise_std)
         return self.ledger.charge({device: costs[device] for device in devices}, self.budget)
+
+
+def _number(node_config: Mapping[str, Any], key: str) -> float:
+    value = node_config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(
+            f"{key} = {value!r}: must be a number; a node with a ledger needs budget-epsilon and budget-delta"
+        )
+    return float(value)
 
 
 def transmission_costs(plan: RoundPlan, *, width: int, noise_std: float) -> dict[int, float]:

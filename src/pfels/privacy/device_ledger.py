@@ -36,7 +36,8 @@ class OwnerBudget:
 
     def __post_init__(self) -> None:
         checks.require_positive("budget-epsilon", self.epsilon)
-        checks.require_delta(self.delta)
+        if not checks.SMALLEST_DELTA <= self.delta < 1:
+            raise InputError(f"budget-delta = {self.delta:g}: must be in (0, 1)")
 
     @property
     def mu_squared(self) -> float:

@@ -59,7 +59,7 @@ def test_the_server_adds_the_artificial_noise_of_devices_that_are_not_heard(flow
                 update = part.updates[place - part.places.start]
                 missing += update * min(1.0, e.setting.bound / float(update.norm())) / 20
                 device = int(plan.sending[place])
-                own = e.draws.device_noise(0, device, std=e.scheme.noise_std(plan, device))
+                own = e.draws.device_noise(0, device, width=e.setting.dimension, std=e.scheme.noise_std(plan, device))
                 noise += own * abs(air.gains[place]) / (20 * air.beta)
     assert all_heard.records[0]["replies"]["used"] > short.records[0]["replies"]["used"] > 0
     assert float(noise.norm()) > 10 * float(missing.norm()), "left out, or at another gain, it would show"

@@ -70,7 +70,9 @@ def given(config: Config) -> reference.Problem:
         cohorts=cohorts,
         gains=[e.draws.gains(t, cohort) for t, cohort in enumerate(cohorts)],
         receiver_noise=[e.draws.receiver_noise(t, e.setting.dimension).double().numpy() for t in range(c.rounds)],
-        device_noise=lambda t, device: e.draws.device_noise(t, device, std=1.0).double().numpy(),
+        device_noise=lambda t, device: (
+            e.draws.device_noise(t, device, width=e.setting.dimension, std=1.0).double().numpy()
+        ),
         cohort_size=c.cohort.size,
         learning_rate=c.training.learning_rate,
         epochs=c.training.local_epochs,
@@ -321,7 +323,9 @@ def test_the_energy_recorded_is_that_of_signal_and_noise(changes: dict[str, Any]
         for place in range(part.places.start, part.places.stop):
             update = part.updates[place - part.places.start].double()
             signal = update * min(1.0, e.setting.bound / float(update.norm())) * air.beta / abs(air.gains[place])
-            noise = e.draws.device_noise(0, int(plan.sending[place]), std=math.sqrt(air.added[place] / d)).double()
+            noise = e.draws.device_noise(
+                0, int(plan.sending[place]), width=d, std=math.sqrt(air.added[place] / d)
+            ).double()
             due.append(float((signal + noise).square().sum()))
     assert list(result.device_energy) == pytest.approx(due, rel=1e-4)
     assert result.energy == pytest.approx(sum(due), rel=1e-4)

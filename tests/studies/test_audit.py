@@ -139,9 +139,6 @@ class SparseUploads(DpFedAvg):
     def send(self, plan: RoundPlan, part: LocalUpdates, A: torch.Tensor | None) -> torch.Tensor:
         return project(clip(part.updates, bound=self.setting.bound), A)
 
-    def noise(self, draws: Draws, plan: RoundPlan, device: int) -> torch.Tensor:
-        return DpFedAvg.noise(self, draws, plan, device)[: self.setting.kept]
-
     def receive(self, plan: RoundPlan, y: torch.Tensor, A: torch.Tensor | None) -> torch.Tensor:
         return lift(y, A, dimension=self.setting.dimension) / self.setting.cohort_size
 
@@ -189,8 +186,8 @@ class NoiseSaidToBeTwice(PfelsPlus):
 class NoiseHalvedOnDevices(DpFedAvg):
     """DP-FedAvg whose devices add half the noise that its events say."""
 
-    def noise(self, draws: Draws, plan: RoundPlan, device: int) -> torch.Tensor:
-        return DpFedAvg.noise(self, draws, plan, device) / 2
+    def noise_std(self, plan: RoundPlan, device: int) -> float:
+        return DpFedAvg.noise_std(self, plan, device) / 2
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,7 @@ class ServerRound:
     def _noise(self, device: int, std: float) -> Tensor:
         """The noise of one device that was not heard: its own one if the seed decides it."""
         if not self.secret:
-            return self.draws.device_noise(self.plan.round, device, std=std).double()
+            return self.draws.device_noise(self.plan.round, device, width=self.y.width, std=std).double()
         row = torch.zeros(self.y.width, dtype=torch.float64)
         ExactNoise()(row, std)
         return row

@@ -88,10 +88,10 @@ class Draws:
         draw = generator(self.seed, Purpose.CHANNEL_NOISE, round=t)
         return channel.receiver_noise(draw, width=width, std=self.setting.noise_std).to(self.device)
 
-    def device_noise(self, t: int, device: int, *, std: float) -> Tensor:
-        """The noise that one device adds to its own update in round t."""
+    def device_noise(self, t: int, device: int, *, width: int, std: float) -> Tensor:
+        """The noise that one device adds to the `width` numbers that it sends in round t."""
         draw = generator(self.seed, Purpose.DEVICE_NOISE, round=t, device=device)
-        return channel.receiver_noise(draw, width=self.setting.dimension, std=std).to(self.device)
+        return channel.receiver_noise(draw, width=width, std=std).to(self.device)
 
     def batch_order(self, t: int, device: int) -> np.random.Generator:
         """The generator of a device's batch order in round t."""

@@ -145,7 +145,7 @@ def transmissions(
         for row, device in zip(x, plan.sending[part.places].tolist(), strict=True):
             std = scheme.noise_std(plan, device)
             if add_noise is None:
-                row.add_(draws.device_noise(plan.round, device, std=std))
+                row.add_(draws.device_noise(plan.round, device, width=len(row), std=std))
             else:
                 add_noise(row, std)
     if plan.air is not None:

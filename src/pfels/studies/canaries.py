@@ -121,6 +121,6 @@ class QuietDraws(Draws):
         """None."""
         return torch.zeros(width, device=self.device)
 
-    def device_noise(self, t: int, device: int, *, std: float) -> Tensor:
+    def device_noise(self, t: int, device: int, *, width: int, std: float) -> Tensor:
         """None."""
-        return torch.zeros(self.setting.dimension, device=self.device)
+        return torch.zeros(width, device=self.device)

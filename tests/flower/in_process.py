@@ -128,12 +128,20 @@ def simulated(**changes: Any) -> Result:
     return loop.run(load_config("demo", {"rounds": 10} | {k.replace("__", "."): v for k, v in changes.items()}))
 
 
+RADIO = {"assumptions", "server_by_antennas", "blind_server"}  # what only a radio has, or prices otherwise
+
+
 def figures(privacy: Any) -> Any:
     """Privacy figures without the verdict: with the noise of the seed they are the simulator's, and not valid."""
     if not isinstance(privacy, dict):
         return privacy
-    verdict = ("valid", "claimed_valid", "why", "reason")
-    return {key: figures(value) for key, value in privacy.items() if key not in verdict}
+    verdict = {"valid", "claimed_valid", "why", "reason"}
+    return {key: figures(value) for key, value in privacy.items() if key not in verdict | RADIO}
+
+
+def without_radio(result: Result) -> Any:
+    """The privacy figures of a run, without those that only a radio has."""
+    return {key: value for key, value in result.summary["privacy"].items() if key not in RADIO}
 
 
 def distance(one: torch.Tensor, other: torch.Tensor) -> float:

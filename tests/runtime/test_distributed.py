@@ -92,12 +92,12 @@ def test_the_leading_rank_loses_no_round_if_another_one_dies(tmp_path):
         "import os, signal\n"
         "from pfels.experiment import loop as experiment\n"
         "from pfels.__main__ import main\n"
-        "whole = experiment._round\n"
+        "whole = experiment.advance\n"
         "def die(made, state, uplink):\n"
         "    if os.environ['RANK'] == '1' and state.round == 2:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return whole(made, state, uplink)\n"
-        "experiment._round = die\n"
+        "experiment.advance = die\n"
         "main()\n"
     )
     failed = torchrun(str(script), *command(SETTINGS), cwd=tmp_path)

@@ -309,8 +309,8 @@ def test_what_is_no_config_is_refused_by_name():
 def test_a_preset_and_a_config_are_planned_alike():
     """Except for what the preset holds for single schemes: a config is that of one scheme."""
     names = ["pfels", "wfl-p", "wfl-pdp", "dp-fedavg", "fedavg", "pfels-plus"]
-    config = load_config("cifar10-small", {"rounds": 5})
-    assert package.plan("cifar10-small", schemes=names, overrides={"rounds": 5}) == package.plan(config, schemes=names)
+    config = load_config("cifar10", {"rounds": 5})
+    assert package.plan("cifar10", schemes=names, overrides={"rounds": 5}) == package.plan(config, schemes=names)
 
 
 def test_an_override_goes_to_the_schemes_that_use_it_and_is_refused_where_none_does():

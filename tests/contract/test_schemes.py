@@ -111,9 +111,9 @@ def test_noise_is_drawn_once_for_each_round_and_sender(scheme: str, monkeypatch:
         drawn.append(("receiver", t, None))
         return receiver(self, t, width)
 
-    def noted_device(self: Draws, t: int, who: int, *, std: float) -> torch.Tensor:
+    def noted_device(self: Draws, t: int, who: int, *, width: int, std: float) -> torch.Tensor:
         drawn.append(("device", t, who))
-        return device(self, t, who, std=std)
+        return device(self, t, who, width=width, std=std)
 
     monkeypatch.setattr(Draws, "receiver_noise", noted_receiver)
     monkeypatch.setattr(Draws, "device_noise", noted_device)

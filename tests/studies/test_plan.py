@@ -31,8 +31,10 @@ from pfels.schemes.round import play as play_round
 from pfels.studies.plan import assumed_losses, plan
 from pfels.studies.theory import BOUNDS, LossAssumptions, learning_rate_limit
 from pfels.training.updates import LocalUpdates
+from pfels.uplink.frame import Frame
 from tests.conftest import small
 
+FRAME = Frame.paper(subcarriers=3300, spacing_hz=15e3, slot_s=0.01)
 PAPER = {
     "rounds": 60, "data.devices": 1000, "cohort.size": 32, "channel.gain_mean": 0.02, "channel.gain_min": 0.0001,
     "channel.gain_max": 0.1, "privacy.epsilon": 1.5,
@@ -73,7 +75,7 @@ def test_a_forecast_counts_as_the_ledger_does(scheme: str):
     for t in range(60):
         planned = scheme_link.scheme.prepare(scheme_link.draws, t)
         ledger = ledger.after(planned, nothing, slots=-(-planned.subcarriers // 3300))
-        found.add(planned, subcarriers=3300)
+        found.add(planned, frame=FRAME)
     one, other = (each.summary(scheme_link.setting, slot_s=0.01) for each in (ledger, found.ledger()))
     assert one["energy_bound"] == pytest.approx(other["energy_bound"])
     exact = set(one) - {"energy", "energy_bound"}
@@ -150,7 +152,7 @@ def test_without_noise_the_ratios_are_zero_and_rounds_in_which_nobody_sends_add_
     row = plan(small(), schemes=["fedavg"])["schemes"]["fedavg"]
     assert row["noise_ratio_round"] == row["noise_ratio_sum"] == row["noise_ratio_coordinate"] == 0
     config = small(scheme="wfl-p", cohort__sampling="poisson", cohort__size=1, rounds=40)
-    found = forecast({"wfl-p": link_of(config)}, rounds=40, subcarriers=3300)["wfl-p"]
+    found = forecast({"wfl-p": link_of(config)}, rounds=40, frame=FRAME)["wfl-p"]
     silent = [math.isinf(beta) for beta in found.betas]
     assert any(silent)
     assert [power == 0 for power in found.noise_powers] == silent
@@ -295,7 +297,7 @@ def test_the_public_name_is_the_function():
 
 
 def test_no_rounds_are_left_out():
-    found = forecast({"pfels": link_of(small(), dimension=100)}, rounds=7, subcarriers=3300)["pfels"]
+    found = forecast({"pfels": link_of(small(), dimension=100)}, rounds=7, frame=FRAME)["pfels"]
     assert len(found.energies) == len(found.betas) == 7
 
 

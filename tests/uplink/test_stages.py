@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pfels.errors import GuardError
 from pfels.seeding import Purpose, generator
 from pfels.uplink import channel, clipping, cohort, compression, power
+from pfels.uplink.frame import Frame
 
 D, K = 50, 15
 
@@ -179,7 +180,8 @@ def test_without_phase_correction_the_signals_do_not_align():
 
 
 def test_airtime_counts_whole_slots():
-    assert [channel.slots(n, subcarriers=3300) for n in (1, 3300, 3301, 9_750_922)] == [1, 1, 2, 2955]
+    frame = Frame.paper(subcarriers=3300, spacing_hz=15e3, slot_s=0.01)
+    assert [frame.slots(n) for n in (1, 3300, 3301, 9_750_922)] == [1, 1, 2, 2955]
 
 
 # power

@@ -33,6 +33,9 @@ def unknown_key(key: str, root: type[BaseModel], *, table: str = "") -> str:
     if table:
         return f"{table}.{key}: unknown key{nearest(f'{table}.{key}', [f'{table}.{name}' for name in known])}"
     table, _, leaf = key.partition(".")
+    same = [name for name in known if name.partition(".")[2] == key]
+    if same:
+        return f"{key}: unknown key; did you mean {same[0]}?"
     tables = list(dict.fromkeys(name.partition(".")[0] for name in known if "." in name))
     if table not in tables and not leaf and (close := difflib.get_close_matches(table, tables, n=1, cutoff=0.6)):
         return f"{key}: unknown table; did you mean {close[0]}?"

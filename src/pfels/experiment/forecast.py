@@ -9,13 +9,13 @@ import numpy as np
 
 from pfels.config.tree import Config
 from pfels.experiment.ledger import Ledger
-from pfels.experiment.link import Link, link_of
+from pfels.experiment.link import Link, frame_of, link_of
 from pfels.privacy.accountant import ServerLedger
 from pfels.schemes.draws import CachedDraws, DrawCache
 from pfels.schemes.exposure import as_received
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
-from pfels.uplink.channel import slots
+from pfels.uplink.frame import Frame
 
 
 @dataclass
@@ -44,8 +44,8 @@ class Forecast:
         devices = self.setting.devices
         self._mu_squared, self._participations = np.zeros(devices), np.zeros(devices, np.int64)
 
-    def add(self, plan: RoundPlan, *, subcarriers: int) -> None:
-        """Add one more round, sent in slots of `subcarriers` channel uses."""
+    def add(self, plan: RoundPlan, *, frame: Frame) -> None:
+        """Add one more round, sent in slots of this frame."""
         event = plan.event
         if plan.air is not None:
             self.betas.append(plan.air.beta)
@@ -59,7 +59,7 @@ class Forecast:
             self._mu_squared[who] += event.server_costs
             self._participations[who] += 1
         self.subcarriers += plan.subcarriers
-        self.slots += slots(plan.subcarriers, subcarriers=subcarriers)
+        self.slots += frame.slots(plan.subcarriers)
         self.silent += len(plan.cohort) - len(plan.training)
         self.cohort_dependent = self.cohort_dependent or event.cohort_dependent
         self.claimed_epsilon = plan.claimed_epsilon
@@ -87,7 +87,7 @@ class Forecast:
         )
 
 
-def forecast(links: Mapping[str, Link], *, rounds: int, subcarriers: int) -> dict[str, Forecast]:
+def forecast(links: Mapping[str, Link], *, rounds: int, frame: Frame) -> dict[str, Forecast]:
     """The forecast of each link: all rounds prepared as a run would, with nobody training.
 
     Links that differ in nothing that is drawn share their draws.
@@ -101,12 +101,12 @@ def forecast(links: Mapping[str, Link], *, rounds: int, subcarriers: int) -> dic
     for t in range(rounds):
         for name, link in links.items():
             plan = as_received(link.scheme.prepare(cached[name], t), cached[name])
-            forecasts[name].add(plan, subcarriers=subcarriers)
+            forecasts[name].add(plan, frame=frame)
     return forecasts
 
 
 def forecast_run(config: Config) -> tuple[Setting, Ledger]:
     """The setting of a config, and the ledger that its run will end with, without the energy spent."""
     link = link_of(config)
-    found = forecast({config.scheme: link}, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    found = forecast({config.scheme: link}, rounds=config.rounds, frame=frame_of(config))
     return link.setting, found[config.scheme].ledger()

@@ -1,5 +1,6 @@
 """From a config to the setting and draws of its link, which need no data, no network and no PyTorch."""
 
+import math
 from typing import NamedTuple
 
 from pfels.config.tree import Config
@@ -12,6 +13,7 @@ from pfels.schemes.scheme import Scheme
 from pfels.schemes.setting import Setting
 from pfels.training import architectures
 from pfels.uplink.channel import GainLaw, SnrLaw
+from pfels.uplink.frame import Frame
 
 
 class Example(NamedTuple):
@@ -84,6 +86,18 @@ def setting_of(config: Config, *, dimension: int) -> Setting:
         average=config.server.average,
         own=config.own,
     )
+
+
+def frame_of(config: Config) -> Frame:
+    """How this config's coordinates become OFDM symbols."""
+    channel, radio = config.channel, config.radio
+    spacing = radio.subcarrier_khz * 1000
+    subcarriers = channel.subcarriers
+    if radio.bandwidth_mhz is not None:
+        subcarriers = math.floor(radio.bandwidth_mhz * 1e6 / spacing * (1 + 1e-12))
+    if radio.frame == "nr":
+        return Frame.nr(subcarriers=subcarriers, spacing_hz=spacing, pilot_symbols=radio.pilot_symbols)
+    return Frame.paper(subcarriers=subcarriers, spacing_hz=spacing, slot_s=channel.slot_ms / 1000)
 
 
 def link_of(config: Config, *, dimension: int | None = None) -> Link:

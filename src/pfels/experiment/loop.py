@@ -18,7 +18,7 @@ from pfels.experiment.assumptions import with_assumptions
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import Checkpoint, RunDirectory, check
 from pfels.experiment.environment import environment
-from pfels.experiment.link import Link
+from pfels.experiment.link import Link, frame_of
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
@@ -29,7 +29,6 @@ from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.round import play
 from pfels.training.local import evaluate
-from pfels.uplink.channel import slots
 
 Progress = Callable[[RoundRecord], None]
 SLOW_CHECKPOINT_S = 0.5
@@ -203,7 +202,7 @@ def advance(experiment: Experiment, state: RunState, play_round: PlayRound) -> t
         velocity = step = step + (0.0 if state.velocity is None else config.server.momentum * state.velocity)
     theta = state.theta + config.server.learning_rate * step  # Algorithm 2, line 16
     average = _averaged(state, theta, t, config.server.average) if config.server.average else None
-    ledger = state.ledger.after(plan, result, slots=slots(plan.subcarriers, subcarriers=config.channel.subcarriers))
+    ledger = state.ledger.after(plan, result, slots=frame_of(config).slots(plan.subcarriers))
     record = ledger.record(plan, result, setting)
     if experiment.ranks.leads and ((t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds):
         record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta if average is None else average)
@@ -220,7 +219,7 @@ def _summary(experiment: Experiment, state: RunState, began: float, *, over_air:
     config = experiment.config
     link, totals = (
         Link(experiment.scheme, experiment.draws),
-        state.ledger.summary(experiment.setting, slot_s=config.channel.slot_ms / 1000),
+        state.ledger.summary(experiment.setting, slot_s=frame_of(config).slot_s),
     )
     totals["privacy"] = with_assumptions(
         totals["privacy"], state.ledger.server, link, rounds=config.rounds, over_air=over_air

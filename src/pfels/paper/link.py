@@ -12,7 +12,7 @@ from pfels.documents.paper import BoundMeans, LinkCurvePoint, LinkPoint, PointPr
 from pfels.documents.privacy import RunPrivacy
 from pfels.documents.studies import SchemePlan
 from pfels.experiment.forecast import forecast
-from pfels.experiment.link import Link, link_of
+from pfels.experiment.link import Link, frame_of, link_of
 from pfels.paper.benchmarks import RATIOS, SCHEMES, Benchmark
 from pfels.paper.scheme_traces import SchemeTrace, SeedTrace, configs
 from pfels.paper.seeds import over_seeds
@@ -21,7 +21,6 @@ from pfels.schemes.setting import Setting
 from pfels.studies.aggregate import mean_and_std
 from pfels.studies.plan import assumed_losses, course_of, scheme_plan
 from pfels.studies.theory import BOUNDS, Bound, best_kept
-from pfels.uplink.channel import slots
 
 T = TypeVar("T")
 CURVE_POINTS = 50
@@ -33,7 +32,7 @@ def table(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, An
     for config in configs(benchmark, seeds, overrides):
         link = link_of(config)
         links = {name: Link(load_scheme(name, link.setting), link.draws) for name in SCHEMES}
-        found = forecast(links, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+        found = forecast(links, rounds=config.rounds, frame=frame_of(config))
         for name in SCHEMES:
             plans[name].append(scheme_plan(found[name], links[name], config))
     return {name: _over_seeds(rows, link.setting) for name, rows in plans.items()}
@@ -69,7 +68,7 @@ def _server_epsilon(privacy: RunPrivacy | PointPrivacy) -> float:
 def _point(benchmark: Benchmark, epsilon: float, traces: Sequence[SchemeTrace]) -> LinkPoint:
     """One point of a figure, over the seeds."""
     first, rounds = traces[0], len(traces[0].betas)
-    channel, width = first.seed.config.channel, first.first.subcarriers
+    frame, width = frame_of(first.seed.config), first.first.subcarriers
     limited = [trace.privacy_limited_share for trace in traces]
     return {
         "benchmark": benchmark.title,
@@ -83,7 +82,7 @@ def _point(benchmark: Benchmark, epsilon: float, traces: Sequence[SchemeTrace]) 
         "privacy_limited_shares": limited,
         "energy": over_seeds([math.fsum(trace.energies) for trace in traces]),
         "subcarriers": round(rounds * width / first.setting.dimension, 3),
-        "airtime_s": rounds * slots(width, subcarriers=channel.subcarriers) * channel.slot_ms / 1000,
+        "airtime_s": rounds * frame.slots(width) * frame.slot_s,
         "privacy": max((trace.privacy for trace in traces), key=_server_epsilon),
     }
 

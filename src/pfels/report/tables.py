@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfels.documents.studies import AggregateRow
+from pfels.experiment.link import frame_of
 from pfels.privacy.events import Neighbours
 from pfels.report import privacy, text
 from pfels.report.groups import Comparison, Group
@@ -186,8 +187,8 @@ def _finished_row(group: Group, row: AggregateRow, *, same_seeds: bool) -> Compa
 def _unfinished_row(group: Group) -> ComparisonRow:
     run, last = group.runs[0], group.runs[0].last
     accuracy, loss = (run.columns[name][~np.isnan(run.columns[name])] for name in ("test_accuracy", "test_loss"))
-    used, channel = run.columns["subcarriers"], group.config.channel
-    slots = np.ceil(used / channel.subcarriers).sum()
+    used, frame = run.columns["subcarriers"], frame_of(group.config)
+    slots = np.ceil(used / frame.capacity).sum()
     return ComparisonRow(
         group,
         note=f"unfinished: {run.rounds} of {group.config.rounds} rounds",
@@ -195,7 +196,7 @@ def _unfinished_row(group: Group) -> ComparisonRow:
         loss=f"{loss[-1]:.3f}" if len(loss) else text.NONE,
         channel_uses=f"{int(used.sum()):,}",
         energy=text.scientific(float(run.columns["energy"].sum())) if group.has_energy else text.NONE,
-        airtime=text.seconds(float(slots) * channel.slot_ms / 1000),
+        airtime=text.seconds(float(slots) * frame.slot_s),
         claimed=text.claimed_epsilon(last["claimed"]) if last else text.NONE,
         server=text.epsilon(last["server"]) if last else text.NONE,
         outsider=text.NONE,

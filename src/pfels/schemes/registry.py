@@ -27,11 +27,13 @@ AIR = frozenset(
     f"channel.{key}"
     for key in (
         "gain_mean", "gain_min", "gain_max", "noise_std", "snr_min_db", "snr_max_db", "snr_scale",
-        "antennas", "csi_error_db", "phase_error_deg",
+        "antennas", "csi_error_db", "delay_spread_ns", "fade_limit_db",
     )
 )  # fmt: skip
+# What a channel does beyond a gain. Noise that devices add would arrive other than planned, so not every scheme may.
+WAVEFORM = frozenset(f"channel.{key}" for key in ("phase_error_deg", "timing_error_us", "clipping_db", "model"))
 TOTAL = frozenset({"privacy.total_epsilon", "privacy.adversary"})
-OFF_BY_DEFAULT = frozenset({"channel.silent_below", "compression.kind", "compression.error_feedback"})
+OFF_BY_DEFAULT = WAVEFORM | {"channel.silent_below", "compression.kind", "compression.error_feedback"}
 PARTIAL = AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio", "privacy.epsilon"}
 
 
@@ -87,13 +89,13 @@ def _is_scalar(kind: object) -> bool:
 _SCHEMES = {
     "pfels": SchemeEntry(
         create.pfels,
-        uses=AIR | {"training.clip", "compression.ratio", "compression.error_feedback", "privacy.epsilon"},
+        uses=AIR | WAVEFORM | {"training.clip", "compression.ratio", "compression.error_feedback", "privacy.epsilon"},
         claims=True,
         budget=BudgetBy.CLAIM,
     ),
-    "wfl-p": SchemeEntry(create.wfl_p, uses=AIR | {"training.clip"}),
+    "wfl-p": SchemeEntry(create.wfl_p, uses=AIR | WAVEFORM | {"training.clip"}),
     "wfl-pdp": SchemeEntry(
-        create.wfl_pdp, uses=AIR | {"training.clip", "privacy.epsilon"}, claims=True, budget=BudgetBy.CLAIM
+        create.wfl_pdp, uses=AIR | WAVEFORM | {"training.clip", "privacy.epsilon"}, claims=True, budget=BudgetBy.CLAIM
     ),
     "dp-fedavg": SchemeEntry(
         create.dp_fedavg,
@@ -111,13 +113,16 @@ _SCHEMES = {
     ),
     "pfels-echo": SchemeEntry(
         create.pfels_echo,
-        uses=AIR | TOTAL | {"channel.silent_below", "training.clip", "compression.ratio"},
+        uses=AIR | WAVEFORM | TOTAL | {"channel.silent_below", "training.clip", "compression.ratio"},
         sampling=Sampling.TURNS,
         budget=BudgetBy.TOTAL,
         settings=EchoSettings,
     ),
     "liu-simeone": SchemeEntry(
-        create.liu_simeone, uses=AIR | TOTAL | {"training.clip"}, budget=BudgetBy.TOTAL, settings=LiuSimeoneSettings
+        create.liu_simeone,
+        uses=AIR | WAVEFORM | TOTAL | {"training.clip"},
+        budget=BudgetBy.TOTAL,
+        settings=LiuSimeoneSettings,
     ),
     "artificial-noise": SchemeEntry(
         create.artificial_noise,
@@ -128,7 +133,7 @@ _SCHEMES = {
     ),
     "truncated-inversion": SchemeEntry(
         create.truncated_inversion,
-        uses=AIR | {"training.clip", "channel.silent_below", "privacy.epsilon"},
+        uses=AIR | WAVEFORM | {"training.clip", "channel.silent_below", "privacy.epsilon"},
         budget=BudgetBy.SWITCH,
         settings=TruncatedInversionSettings,
     ),

@@ -14,7 +14,7 @@ from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
 from pfels.documents.studies import BoundAtK, BoundTerms, Levels, Plan, SchemePlan, Theory
 from pfels.experiment.forecast import Forecast, forecast
-from pfels.experiment.link import Link, example, link_of, model_dimension
+from pfels.experiment.link import Link, example, frame_of, link_of, model_dimension
 from pfels.privacy.calibration import Budget
 from pfels.schemes.registry import usable_schemes
 from pfels.schemes.scheme import decodes
@@ -64,7 +64,7 @@ def plan(
     d = model_dimension(config)
     links = {name: link_of(each, dimension=d) for name, each in configs.items()}
     asked = {name: links[name] for name in dict.fromkeys((*names, "wfl-p"))}
-    forecasts = forecast(asked, rounds=config.rounds, subcarriers=config.channel.subcarriers)
+    forecasts = forecast(asked, rounds=config.rounds, frame=frame_of(config))
     rows = {name: scheme_plan(forecasts[name], links[name], config) for name in names}
     if budget is not None:
         for name, row in rows.items():
@@ -85,7 +85,7 @@ def plan(
 
 def scheme_plan(forecast: Forecast, link: Link, config: Config) -> SchemePlan:
     """One scheme's link budget; schemes with ideal links have no β, no limit and no energy."""
-    totals = forecast.ledger().summary(link.setting, slot_s=config.channel.slot_ms / 1000)
+    totals = forecast.ledger().summary(link.setting, slot_s=frame_of(config).slot_s)
     rounds, energy, noise = config.rounds, totals["energy_bound"], forecast.noise_multipliers
     ratios = noise_ratios(forecast, link)
     row: SchemePlan = {

@@ -82,11 +82,6 @@ def receiver_noise(generator: np.random.Generator, *, width: int, std: float) ->
     return torch.from_numpy(generator.standard_normal(width, dtype=np.float32)).mul_(std)
 
 
-def slots(subcarriers_used: int, *, subcarriers: int) -> int:
-    """The number of time slots for `subcarriers_used` symbols, at K = `subcarriers` symbols per slot."""
-    return -(-subcarriers_used // subcarriers)
-
-
 @dataclass(frozen=True)
 class GainLaw:
     """|h| is exponential with this mean, clipped to [low, high]."""

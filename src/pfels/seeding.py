@@ -7,7 +7,7 @@ purpose form the key, the round and the device the upper half of the counter, so
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 BLOCK = 1024
 
+D = TypeVar("D", bound=np.generic)
 TUNING_SEEDS = (1000, 1001)  # settings are chosen on them, and no result is reported for them
 
 
@@ -37,6 +38,9 @@ class Purpose(IntEnum):
     ANTENNA = 14
     GAIN_ERROR = 15
     PHASE_ERROR = 16
+    TAPS = 17
+    TIMING_ERROR = 18
+    INTERLEAVER = 19
     CANARY = 20
 
 
@@ -73,7 +77,30 @@ def scalars(
     device of its block. One generator then serves a cohort out of a thousand devices, and a cohort out of a
     million touches only the blocks it falls in.
     """
-    numbers, offsets = np.empty(len(devices)), devices % BLOCK
+    return _by_block(draw, np.empty(len(devices)), seed, purpose, devices=devices, round=round)
+
+
+def normal_rows(
+    seed: int, purpose: Purpose, *, devices: NDArray[np.int64], width: int, round: int = 0
+) -> NDArray[np.float32]:
+    """`width` standard normal numbers for each of `devices`, one row each, addressed as those of `scalars`."""
+
+    def draw(generator: np.random.Generator, count: int) -> NDArray[np.float32]:
+        return generator.standard_normal((count, width), dtype=np.float32)
+
+    return _by_block(draw, np.empty((len(devices), width), np.float32), seed, purpose, devices=devices, round=round)
+
+
+def _by_block(
+    draw: Callable[[np.random.Generator, int], NDArray[D]],
+    numbers: NDArray[D],
+    seed: int,
+    purpose: Purpose,
+    *,
+    devices: NDArray[np.int64],
+    round: int,
+) -> NDArray[D]:
+    offsets = devices % BLOCK
     if len(devices) and devices.max() < BLOCK:  # all in the first block, which is all there is of a thousand devices
         return draw(generator(seed, purpose, round=round), int(offsets.max()) + 1)[offsets]
     blocks, block = np.unique(devices // BLOCK, return_inverse=True)

@@ -20,10 +20,10 @@ ANTENNAS = (1, 2, 4, 8)  # for which every run is priced
 @dataclass(frozen=True)
 class AntennaCosts:
     """μ² of the worst device against a server with each number of antennas, and against an eavesdropper who has one
-    antenna."""
+    antenna; with fading, which other antennas would see differently, the one antenna alone is priced."""
 
     server: dict[int, float]
-    eavesdropper: float
+    eavesdropper: float | None
 
 
 def antenna_costs(link: Link, *, rounds: int) -> AntennaCosts | None:
@@ -41,13 +41,17 @@ def antenna_costs(link: Link, *, rounds: int) -> AntennaCosts | None:
         ids.append(plan.sending)
         base.append(costs)
         raised.append(costs * added_noise_factor(plan, link.setting))
-        others.append(relative_strengths(link.draws, t, plan.sending, antennas=max(ANTENNAS)))
+        if link.setting.fading is None:
+            others.append(relative_strengths(link.draws, t, plan.sending, antennas=max(ANTENNAS)))
     _, who = np.unique(np.concatenate(ids), return_inverse=True)
-    alone, heard, beside = np.concatenate(base), np.concatenate(raised), np.concatenate(others, axis=1)
+    alone = np.concatenate(base)
 
     def worst(costs: Reals) -> float:
         return float(np.bincount(who, costs, minlength=1).max())
 
+    if not others:
+        return AntennaCosts({1: worst(alone)}, None)
+    heard, beside = np.concatenate(raised), np.concatenate(others, axis=1)
     several = {m: worst(heard * (1 + beside[: m - 1].sum(0))) for m in ANTENNAS if m > 1}
     return AntennaCosts({1: worst(alone)} | several, worst(heard * beside[0]))
 
@@ -70,8 +74,9 @@ def with_assumptions(
         heard: list[Assumption] = [
             {"name": f"the server has {m} antennas", "epsilon": epsilon} for m, epsilon in by_antennas.items() if m > 1
         ]
-        caught = gaussian_epsilon(mu=math.sqrt(costs.eavesdropper), delta=delta)
-        heard.append({"name": "an eavesdropper has one antenna", "epsilon": caught})
+        if costs.eavesdropper is not None:
+            caught = gaussian_epsilon(mu=math.sqrt(costs.eavesdropper), delta=delta)
+            heard.append({"name": "an eavesdropper has one antenna", "epsilon": caught})
         found["assumptions"] = [*prices, *heard]
         found["server_by_antennas"] = {str(m): epsilon for m, epsilon in by_antennas.items()}
     return found

@@ -65,10 +65,13 @@ class Forecast:
         self.claimed_epsilon = plan.claimed_epsilon
 
     def _add_noise(self, plan: RoundPlan) -> None:
-        """Noise of standard deviation zs/n on each coordinate sent, where the server divides by n."""
+        """Noise of standard deviation zs/n on each coordinate sent, where the server divides by n, and by the share of
+        the subcarriers that fading leaves."""
         d, bound = self.setting.dimension, self.setting.bound
-        width, s = (d, bound) if plan.air is None else (plan.subcarriers, plan.air.bound)
-        self.noise_powers.append(width * (plan.event.noise_multiplier * s / (plan.divisor * bound)) ** 2)
+        width, s, divisor = d, bound, plan.divisor
+        if plan.air is not None:
+            width, s, divisor = plan.subcarriers, plan.air.bound, plan.divisor * plan.air.used_share
+        self.noise_powers.append(width * (plan.event.noise_multiplier * s / (divisor * bound)) ** 2)
         self.sent_shares += width / d
 
     def ledger(self) -> Ledger:

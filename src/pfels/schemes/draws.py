@@ -13,7 +13,7 @@ from pfels.privacy.events import Sampling
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.setting import Setting
 from pfels.seeding import BLOCK, Purpose, generator
-from pfels.uplink import channel, cohort, compression
+from pfels.uplink import channel, cohort, compression, spectrum
 
 T = TypeVar("T")
 D = TypeVar("D", bound=np.generic)
@@ -40,9 +40,31 @@ class Draws:
         return cohort.sample(draw, devices=s.devices, size=s.cohort_size, sampling=s.sampling.value)
 
     def gains(self, t: int, devices: DeviceIds) -> Gains:
-        """The complex channel gain of each device in round t."""
+        """The complex channel gain of each device in round t; with fading, the effective one (`uplink.spectrum`)."""
+        means = self.mean_gains(t, devices)
+        if self.setting.fading is None:
+            return means
+        gains: Gains = means / np.sqrt(self.inversion_costs(t, devices))
+        return gains
+
+    def mean_gains(self, t: int, devices: DeviceIds) -> Gains:
+        """The complex channel gain of each device in round t, over all subcarriers."""
         law = self.setting.gain_law
         return channel.draw_gains(seed=self.seed, round=t, devices=devices, mean=law.mean, low=law.low, high=law.high)
+
+    def inversion_costs(self, t: int, devices: DeviceIds) -> Reals:
+        """By how much fading raises the energy of each device in round t."""
+        fading, band = self.setting.fading, self.setting.band
+        assert fading is not None, "the channel is flat"
+        powers = spectrum.draw_fading(seed=self.seed, round=t, devices=devices, band=band, fading=fading)
+        return spectrum.inversion_costs(powers, floor=fading.floor)
+
+    def spectrum(self, t: int, devices: DeviceIds) -> spectrum.Spectrum | None:
+        """What differs between the subcarriers of these devices in round t; None where nothing does."""
+        s = self.setting
+        if s.fading is None and not s.timing_error_s:
+            return None
+        return spectrum.Spectrum(self.seed, t, devices, s.band, s.fading, s.timing_error_s)
 
     def other_strengths(self, t: int, devices: DeviceIds, *, antennas: int) -> Reals:
         """|h| from each device to the receiver's antennas other than the first in round t, one row per antenna."""
@@ -144,7 +166,7 @@ class CachedDraws(Draws):
     def law(self) -> tuple[object, ...]:
         """All that the cached draws depend on, except the sampling, which is part of their keys."""
         s = self.setting
-        return (self.seed, s.devices, s.cohort_size, s.dimension, s.noise_std, s.gain_law, s.snr_law)
+        return (self.seed, s.devices, s.cohort_size, s.dimension, s.noise_std, s.gain_law, s.snr_law, s.band, s.fading)
 
     def cohort(self, t: int) -> DeviceIds:
         """The devices drawn for round t."""
@@ -152,9 +174,14 @@ class CachedDraws(Draws):
         drawn.setflags(write=False)  # others share it
         return drawn
 
-    def gains(self, t: int, devices: DeviceIds) -> Gains:
-        """The complex channel gain of each device in round t."""
-        return self._by_block(t, "gains", devices, lambda block: Draws.gains(self, t, block))
+    def mean_gains(self, t: int, devices: DeviceIds) -> Gains:
+        """The complex channel gain of each device in round t, over all subcarriers."""
+        return self._by_block(t, "gains", devices, lambda block: Draws.mean_gains(self, t, block))
+
+    def inversion_costs(self, t: int, devices: DeviceIds) -> Reals:
+        """By how much fading raises the energy of each device in round t."""
+        key = ("inversion costs", devices.tobytes())
+        return self.cache.get(t, key, lambda: Draws.inversion_costs(self, t, devices))
 
     def powers(self, devices: DeviceIds) -> Reals:
         """The power limit of each device, the same in every round."""

@@ -43,10 +43,14 @@ def added_noise_factor(plan: RoundPlan, setting: Setting) -> float:
 def as_received(plan: RoundPlan, draws: Draws) -> RoundPlan:
     """The plan of a round with what its channel does: the true gains, and what all antennas hear."""
     s, air, t = draws.setting, plan.air, plan.round
-    if air is None or (s.antennas == 1 and not s.csi_error_db and not s.phase_error_deg):
+    if air is None:
+        return plan
+    spectrum = draws.spectrum(t, plan.sending)
+    if s.antennas == 1 and not s.csi_error_db and not s.phase_error_deg and spectrum is None:
         return plan
     event = plan.event
     if s.antennas > 1:
         heard = added_noise_factor(plan, s) * exposures(draws, t, plan.sending)
         event = replace(event, exposures=tuple(heard.tolist()))
-    return replace(plan, air=replace(air, errors=draws.gain_errors(t, plan.sending)), event=event)
+    air = replace(air, errors=draws.gain_errors(t, plan.sending), spectrum=spectrum)
+    return replace(plan, air=air, event=event)

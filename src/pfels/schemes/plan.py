@@ -16,6 +16,7 @@ from pfels.schemes.memory import Kept
 from pfels.schemes.setting import Setting
 from pfels.uplink import power
 from pfels.uplink.channel import phase_correction, superpose
+from pfels.uplink.spectrum import Spectrum
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class AirLink:
 
     With `weights`, one per sender, the signal of sender i arrives at level weights[i]·β instead. With `added`, sender i
     adds Gaussian noise of expected energy added[i] to its signal. `gains` are those that the senders know; `errors` are
-    the true ones over them.
+    the true ones over them, and `spectrum` is what differs between subcarriers.
     """
 
     gains: Gains
@@ -37,6 +38,12 @@ class AirLink:
     weights: Reals | None = None
     added: Reals | None = None
     errors: Gains | None = None
+    spectrum: Spectrum | None = None
+
+    @property
+    def used_share(self) -> float:
+        """The expected share of a sender's subcarriers that it uses."""
+        return 1.0 if self.spectrum is None else self.spectrum.used_share
 
     @property
     def true_gains(self) -> Gains:
@@ -184,8 +191,9 @@ class RoundPlan:
         the noise), on ideal links their sum."""
         if self.air is None:
             return signals.sum(0)
-        known = self.air.gains[places]
-        return superpose(signals, self.air.true_gains[places], correction=phase_correction(known))
+        known, spectrum = self.air.gains[places], self.air.spectrum
+        heard = signals if spectrum is None else spectrum.hear(signals, places)
+        return superpose(heard, self.air.true_gains[places], correction=phase_correction(known))
 
     def arriving_levels(self, places: slice) -> Reals:
         """The levels at which the signals of some senders arrive, with the phases of their channels cancelled."""
@@ -197,9 +205,20 @@ class RoundPlan:
     def transmit(self, projected: Tensor, places: slice) -> Tensor:
         """The signals xᵢ = (β/|hᵢ|)·AΔᵢ of some senders (eq. (31)); refused if one could break a limit."""
         air = self.require_air()
-        return power.transmit(
+        signals = power.transmit(
             projected, air.gains[places], air.powers[places], beta=air.levels[places], bound=air.bound, share=air.share
         )
+        if air.spectrum is None:
+            return signals
+        sent = air.spectrum.invert(signals, places)
+        return power.within(sent, air.powers[places]) if air.share == 1 else sent
+
+    def check_signals(self, signals: Tensor, places: slice) -> Reals:
+        """The energies of the signals of some senders, or a GuardError if one arrives with more than its norm bound."""
+        air, spent = self.require_air(), power.energy(signals)
+        reached = spent if air.spectrum is None else power.energy(air.spectrum.reach(signals, places))
+        power.check_signals(reached, air.gains[places], beta=air.levels[places], bound=air.bound)
+        return spent
 
     @property
     def beta(self) -> float:

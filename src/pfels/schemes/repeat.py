@@ -1,6 +1,7 @@
 """Devices that repeat what they sent at their turn: what they add to the received sum, and its energy."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from pfels.arrays import Reals
 from pfels.errors import GuardError
 from pfels.runtime.distributed import Ranks
 from pfels.runtime.lazy_torch import Tensor
-from pfels.schemes.memory import Memory
+from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan
 from pfels.uplink.power import check_signals
 
@@ -37,6 +38,9 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
             raise GuardError(f"device {device} is to repeat what it sent at another turn than the one it has kept")
     ends, spent = sorted(turns), list[float]()
     for end in ends[ranks.share(len(ends))]:
+        if plan.air.spectrum is not None:
+            spent += _repeat_by_subcarrier(plan, turns[end], places, y)
+            continue
         on_air = [device for device in turns[end] if device in places]
         if not on_air:
             continue
@@ -48,6 +52,28 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
                 y.add_(kept.row, alpha=correction)
         lengths = [turns[end][device].norm for device in on_air]
         spent += repeat_energies(plan, lengths, [places[device] for device in on_air]).tolist()
+    return spent
+
+
+def _repeat_by_subcarrier(
+    plan: RoundPlan, turn: Mapping[int, Kept], places: Mapping[int, int], y: Tensor
+) -> list[float]:
+    """The same for one turn, where what arrives differs between subcarriers: every row is read.
+
+    A row arrives at most as long as it was kept, so its known norm is enough to refuse it, and is scaled down where its
+    energy is beyond the device's power limit.
+    """
+    air, spent = plan.require_air(), list[float]()
+    spectrum = air.spectrum
+    assert spectrum is not None, "the same on all subcarriers"
+    arriving = plan.arriving_levels(slice(0, len(plan.sending)))
+    for place, kept in sorted((places[device], kept) for device, kept in turn.items() if device in places):
+        repeat_energies(plan, [kept.norm], [place])
+        scale = float(air.levels[place] / abs(air.gains[place]))
+        energy = scale**2 * spectrum.inverted_energy(kept.row, place)
+        capped = min(1.0, math.sqrt(air.powers[place] / energy)) if energy else 1.0
+        spectrum.add_heard(y, kept.row, place, scale=capped * float(arriving[place]))
+        spent.append(energy * capped**2)
     return spent
 
 

@@ -15,7 +15,7 @@ from pfels.schemes.repeat import repeat
 from pfels.schemes.scheme import Scheme, adds_noise, decodes, keeps_unsent, remembers
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.clipping import check_sensitivity, norms, silence_non_finite
-from pfels.uplink.power import check_signals, energy
+from pfels.uplink.power import energy
 
 if TYPE_CHECKING:
     from pfels.training.local import LocalTraining
@@ -70,6 +70,8 @@ def play(
     y, decoded = ranks.all_reduce(y), None
     if view is not None and plan.air is not None:
         view.received = y.clone()
+    if plan.air is not None and plan.air.used_share < 1:
+        y = y / plan.air.used_share
     if decodes(scheme):
         y = decoded = scheme.decode(plan, y, memory.decoded)
     return RoundResult(
@@ -137,8 +139,7 @@ def transmissions(
     else:
         x = scheme.send(plan, part, A)
     if plan.air is not None:
-        spent = energy(x)
-        check_signals(spent, plan.air.gains[part.places], beta=plan.air.levels[part.places], bound=plan.air.bound)
+        spent = plan.check_signals(x, part.places)
     elif plan.event.noise_multiplier > 0:
         check_sensitivity(x, bound=scheme.setting.bound)
     if adds_noise(scheme):

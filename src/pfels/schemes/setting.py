@@ -1,12 +1,13 @@
 """Constants of the problem, as every scheme sees them: fixed before the first round and known to everybody."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pfels.privacy.calibration import Budget
 from pfels.privacy.claim import c2
 from pfels.privacy.events import Sampling, turn_groups
 from pfels.uplink.channel import GainLaw, SnrLaw
 from pfels.uplink.compression import kept_count
+from pfels.uplink.spectrum import Band, Fading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +16,9 @@ class Setting:
 
     `epsilon` and `delta` are the paper's claim per round; `budget` is for the whole training, for schemes that
     calibrate their own noise. The server has `antennas`, of which devices know the channel to one, within
-    `csi_error_db` and `phase_error_deg`. `momentum` and `average` are what the server does with the estimates. `own`
-    holds the settings of the scheme's own table in the config.
+    `csi_error_db` and `phase_error_deg`, and are on time within `timing_error_s`; their amplifiers clip at
+    `clipping_db`. With `fading` gains differ between the subcarriers of the `band`. `momentum` and `average` are what
+    the server does with the estimates. `own` holds the settings of the scheme's own table in the config.
     """
 
     devices: int
@@ -36,6 +38,10 @@ class Setting:
     antennas: int = 1
     csi_error_db: float = 0.0
     phase_error_deg: float = 0.0
+    timing_error_s: float = 0.0
+    clipping_db: float | None = None
+    band: Band = field(default_factory=Band)
+    fading: Fading | None = None
     mask: str = "rand-k"
     error_feedback: bool = False
     momentum: float = 0.0

@@ -28,7 +28,7 @@ def best_floors(config: Config, budget: Budget) -> list[BestFloor]:
     law = config.channel
     floors = np.geomspace(max(law.gain_min, law.gain_max / 300), law.gain_max * 0.9, CANDIDATES)
     rows: list[BestFloor] = []
-    for m in ANTENNAS:
+    for m in ANTENNAS if law.model == "flat" else ANTENNAS[:1]:
         found = [each for floor in floors if (each := _at(config, budget, m, float(floor))) is not None]
         best = max(found, key=lambda row: row["signal"])
         first = rows[0] if rows else best

@@ -70,6 +70,12 @@ def transmit(
     return projected * scale.unsqueeze(-1)
 
 
+def within(signals: Tensor, powers: Reals) -> Tensor:
+    """Signals, those beyond their device's power limit scaled down to it."""
+    limits = torch.from_numpy(np.sqrt(powers)).to(signals)
+    return signals * (limits / norms(signals).to(signals)).clamp(max=1.0).unsqueeze(-1)
+
+
 def check_power(expected: Reals, powers: Reals) -> None:
     """A GuardError if a device's expected energy could exceed its power limit (eq. (8))."""
     if np.any(expected > powers * (1 + 1e-9)):

@@ -67,9 +67,14 @@ def subcarrier_frequencies(count: int, *, spacing_hz: float) -> NDArray[np.float
     return frequencies
 
 
+def steering(profile: Profile, frequencies_hz: NDArray[np.float64], *, delay_spread_s: float) -> Complex:
+    """√pₗ·e^{−j2πfτₗ}, one row per tap and one column per frequency."""
+    turns = np.outer(np.array(profile.delays) * delay_spread_s, frequencies_hz)
+    matrix: Complex = np.sqrt(profile.powers)[:, None] * np.exp(-2j * np.pi * turns)
+    return matrix
+
+
 def response(taps: Complex, profile: Profile, frequencies_hz: NDArray[np.float64], *, delay_spread_s: float) -> Complex:
     """G(f) of each device, one row per device, from its taps aₗ, one column per tap."""
-    turns = np.outer(np.array(profile.delays) * delay_spread_s, frequencies_hz)
-    steering = np.sqrt(profile.powers)[:, None] * np.exp(-2j * np.pi * turns)
-    found: Complex = taps @ steering.astype(taps.dtype)
+    found: Complex = taps @ steering(profile, frequencies_hz, delay_spread_s=delay_spread_s)
     return found

@@ -28,7 +28,7 @@ picture: setup
 	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
 test: setup
-	$(BIN)/python -m pytest -q -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 # Opens a report in a real Chromium. Debian's packages are installed where they are missing, which only root may do.
 test-browser: setup $(BROWSER)
@@ -43,7 +43,7 @@ $(BROWSER): $(STAMP)
 
 # Flower gets an environment of its own: it asks for older versions of what we share with it.
 test-flower: .venv-flower/.installed
-	$(FLOWER)/python -m pytest -q -n 2 --maxschedchunk 1 tests/flower
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(FLOWER)/python -m pytest -q -n 2 --maxschedchunk 1 tests/flower
 
 .venv-flower/.installed: pyproject.toml constraints.txt
 	test -x $(FLOWER)/python || $(PYTHON) -m venv .venv-flower

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfels.seeding import Purpose, generator
@@ -38,6 +38,7 @@ def by_samples(rows: torch.Tensor, *, clipping_db: float, subcarriers: int) -> t
     return np.array(arriving), np.array(energies)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(SIZES, LEVELS)
 def test_clipping_never_lengthens_a_row(size: tuple[int, int], level: float):
     width, subcarriers = size
@@ -53,6 +54,7 @@ def test_single_precision_lengthens_a_row_by_less_than_the_margin_that_clipping_
     assert torch.all(norms(clipped) <= norms(rows) * (1 + 5e-7))
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(SIZES, LEVELS)
 def test_clipped_rows_are_what_the_receiver_reads_of_clipped_samples_and_nothing_arrives_in_Q(size, level: float):
     width, subcarriers = size
@@ -65,6 +67,7 @@ def test_clipped_rows_are_what_the_receiver_reads_of_clipped_samples_and_nothing
     assert np.all(energies <= norms(rows).square().numpy() * (1 + 1e-12))  # in all N bins together
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(SIZES, LEVELS, st.sampled_from([1e-25, 1e-9, 0.3, -1.0, 7.0, 1e12]))
 def test_a_row_c_times_as_long_is_clipped_to_c_times_as_much(size, level: float, c: float):
     width, subcarriers = size

@@ -4,8 +4,9 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 BROWSER := .venv/.browser
 FLOWER := .venv-flower/bin
+SIONNA := .venv-sionna/bin
 
-.PHONY: setup demo demo-flower picture test test-browser test-flower lint bench bench-peers clean
+.PHONY: setup demo demo-flower picture test test-browser test-flower test-sionna lint bench bench-peers clean
 
 setup: $(STAMP)
 
@@ -51,6 +52,16 @@ test-flower: .venv-flower/.installed
 	$(FLOWER)/python -m pip install --quiet -e '.[flower]' 'pytest>=8.2' 'pytest-xdist>=3.6' -c constraints.txt
 	touch $@
 
+# Sionna, an independent link-level simulator, gets one too: it asks for newer versions than we need.
+test-sionna: .venv-sionna/.installed
+	$(SIONNA)/python -m pytest -q tests/sionna
+
+.venv-sionna/.installed: pyproject.toml constraints.txt
+	test -x $(SIONNA)/python || $(PYTHON) -m venv .venv-sionna
+	$(SIONNA)/python -m pip install --quiet torch -c constraints.txt
+	$(SIONNA)/python -m pip install --quiet -e '.[sionna]' 'pytest>=8.2' -c constraints.txt
+	touch $@
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,4 +82,4 @@ bench-peers: setup .venv-peers/.installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-flower .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-flower .venv-sionna .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

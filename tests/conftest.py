@@ -19,18 +19,17 @@ from pfels.schemes.registry import scheme_names
 SMALL = {"rounds": 6, "data.devices": 30, "cohort.size": 8, "model.hidden": 8, "run.eval_every": 3}
 
 
-# Flower's tests have an environment of their own.
-FLOWER = find_spec("flwr") is not None
-collect_ignore = [] if FLOWER else ["flower"]
+# These tests have environments of their own.
+ELSEWHERE = {"flower": ("Flower", "flwr"), "sionna": ("Sionna", "sionna")}
+ABSENT = {folder: name for folder, (name, module) in ELSEWHERE.items() if find_spec(module) is None}
+collect_ignore = list(ABSENT)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say what was left out, and why."""
-    if not FLOWER:
-        line = (
-            "left out: tests/flower, since Flower is not installed here; `make test-flower` installs it and runs them"
-        )
-        terminalreporter.write_line(line)
+    for folder, name in ABSENT.items():
+        cure = f"`make test-{folder}` installs it and runs them"
+        terminalreporter.write_line(f"left out: tests/{folder}, since {name} is not installed here; {cure}")
 
 
 def pytest_configure() -> None:

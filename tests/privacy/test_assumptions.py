@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
@@ -9,7 +10,7 @@ from dp_accounting.rdp import RdpAccountant
 from pfels.config.load import load_config
 from pfels.errors import InputError
 from pfels.privacy.accountant import blind_server_loss, outsider_loss
-from pfels.privacy.assumptions import best_of_runs_epsilon, priced_assumptions
+from pfels.privacy.assumptions import PREFIX_FACTOR, best_of_runs_epsilon, priced_assumptions
 from pfels.privacy.calibration import Budget, calibrate
 from pfels.privacy.events import Adversary, Sampling
 from pfels.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
@@ -31,6 +32,7 @@ def test_a_budget_of_8_costs_what_a_hostile_reviewer_measured_where_an_assumptio
         "receiver noise 3 dB below σ₀": 12.7,
         "gains estimated 6% too low": 8.6,
         "gains estimated 12% too low": 9.3,
+        "the server keeps the cyclic prefix": 10.5,
         "everything is sent twice": 12.8,
         "one device replaced, not emptied": 20.8,
         "the best of 6 runs is released": 12.8,
@@ -38,6 +40,18 @@ def test_a_budget_of_8_costs_what_a_hostile_reviewer_measured_where_an_assumptio
         "δ = 1e-5": 10.5,
     }
     assert found == {name: pytest.approx(epsilon, abs=0.05) for name, epsilon in measured.items()}
+
+
+def test_the_prefix_of_real_coordinates_holds_at_most_half_of_a_symbol():
+    size = 2**16
+    prefix = size * 144 // 2048
+    numbers = np.random.default_rng(0).standard_normal(1200)
+    shares = []
+    for coordinates in (np.ones(1200), numbers, np.eye(1200)[3]):
+        energy = np.abs(np.fft.ifft(coordinates, size)) ** 2
+        shares.append(energy[-prefix:].sum() / energy.sum())
+    assert max(shares) < PREFIX_FACTOR - 1
+    assert shares[0] > 0.48  # all of it at the beginning, and so, mirrored, at the end: the bound is reached
 
 
 def test_a_quieter_receiver_is_the_same_as_a_smaller_noise_multiplier():

@@ -21,9 +21,11 @@ from pfels.schemes.carried import carried_shares
 from pfels.schemes.exposure import as_received
 from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.repeat import repeat
+from pfels.seeding import Purpose, normal_rows
 from pfels.studies.budget import with_budget
 from pfels.uplink.spectrum import Band, Fading, Spectrum, draw_fading, draw_offsets, inversion_costs, typical_costs
-from pfels.uplink.tdl import PROFILES, subcarrier_frequencies
+from pfels.uplink.tdl import PROFILES, response, subcarrier_frequencies
+from pfels.uplink.waveform import Grid, demodulate, from_symbols, superposed, to_symbols
 
 FADED = ("pfels", "wfl-p", "wfl-pdp", "pfels-plus", "pfels-echo", "liu-simeone", "truncated-inversion")
 BAND, FADING = Band(600, 15e3), Fading("tdl-c", 300e-9, 0.1)
@@ -195,7 +197,7 @@ def test_a_budget_is_met_as_in_a_flat_channel(scheme: str):
     assert 0 < ledger.server.worst(delta=setting.delta).epsilon <= 4.0
 
 
-@pytest.mark.parametrize("settings", [{}, {"channel__timing_error_us": 0.01}])
+@pytest.mark.parametrize("settings", [{}, {"channel__timing_error_us": 0.1, "channel__phase_error_deg": 30.0}])
 def test_devices_that_repeat_are_heard_as_if_they_sent_for_the_first_time(settings):
     _, plan = received("pfels-echo", 7, **settings)
     rows = torch.randn(len(plan.sending), plan.subcarriers, generator=torch.Generator().manual_seed(2))
@@ -227,7 +229,8 @@ def test_timing_errors_cost_no_privacy_and_leave_the_cosine(scheme: str):
     torch.testing.assert_close(found.reach(found.invert(v, everybody), everybody), v)  # with both components, all of it
     offsets = draw_offsets(seed=link.draws.seed, round=0, devices=plan.sending, bound_s=0.1e-6)
     angles = 2 * np.pi * np.outer(offsets, subcarrier_frequencies(600, spacing_hz=15e3)[found.order])
-    np.testing.assert_allclose(found.hear(v, everybody).numpy(), np.cos(angles), atol=1e-5)
+    heard = found.superpose(v[:1], np.ones(1, complex), slice(0, 1))
+    np.testing.assert_allclose(heard.numpy(), np.cos(angles[0]), atol=1e-5)
     assert np.abs(offsets).max() <= 0.1e-6
     assert np.cos(angles).min() < 0
 
@@ -286,7 +289,7 @@ def test_a_flat_channel_draws_nothing_of_a_faded_one():
     [
         ({"channel.delay_spread_ns": 1000.0}, "the last echo of tdl-c comes after 8.65 µs, beyond the cyclic prefix"),
         ({"channel.delay_spread_ns": 0.0}, "channel.delay_spread_ns = 0.0: must be a finite number in (0, 1e+06]"),
-        ({"channel.timing_error_us": 4.0}, "timing_error_us = 4: beyond the cyclic prefix; must be at most 3.82"),
+        ({"channel.timing_error_us": 4.0}, "further apart than the cyclic prefix is long; must be at most 1.911"),
         ({"channel.antennas": 2}, "channel.antennas = 2: must be 1 unless channel.model is flat"),
         ({"channel.clipping_db": 3.0}, "channel.clipping_db = 3: needs channel.model = flat"),
         ({"channel.model": "tdl-b"}, "channel.model = 'tdl-b': must be one of flat, tdl-a, tdl-c"),
@@ -302,3 +305,34 @@ def test_what_a_channel_cannot_be_is_refused_in_one_line(settings, message: str)
         load_config("demo", {"channel.model": "tdl-c", **settings})
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["flat", "tdl-a", "tdl-c"])
+def test_the_sum_that_a_round_forms_is_what_time_samples_deliver(model: str):
+    settings = {"channel__csi_error_db": 1.0, "channel__phase_error_deg": 20.0, "channel__timing_error_us": 0.03}
+    link, plan = received("wfl-p", 2, channel__model=model, cohort__size=6, **settings)
+    air, s, everybody = plan.require_air(), link.setting, slice(0, len(plan.sending))
+    v = torch.randn(len(plan.sending), plan.subcarriers, generator=torch.Generator().manual_seed(4))
+    signals = plan.transmit(v * air.bound / v.norm(dim=1, keepdim=True) * 0.999, everybody)
+    modelled = plan.arriving(signals, everybody).double().numpy()
+    # The same signals as samples: every device turns its symbols back by the phase that it knows of its channel.
+    grid = Grid.of(subcarriers=s.band.subcarriers, spacing_hz=s.band.spacing_hz)
+    delays, amplitudes, phases = np.zeros((len(v), 1)), np.ones((len(v), 1), complex), np.zeros((len(v), 600))
+    if s.fading is not None:
+        profile = PROFILES[s.fading.profile]
+        count = len(profile.delays)
+        drawn = normal_rows(link.draws.seed, Purpose.TAPS, devices=plan.sending, round=2, width=2 * count).astype(float)
+        taps = (drawn[:, :count] + 1j * drawn[:, count:]) / math.sqrt(2)
+        delays = np.tile(np.array(profile.delays) * s.fading.delay_spread_s, (len(v), 1))
+        amplitudes = taps * np.sqrt(profile.powers)
+        phases = np.angle(response(taps, profile, grid.frequencies_hz, delay_spread_s=s.fading.delay_spread_s))
+    means = link.draws.mean_gains(2, plan.sending)
+    order = air.spectrum.order
+    sent = to_symbols(signals.numpy(), order=order) * np.exp(-1j * (np.angle(means)[:, None] + phases))[:, None, :]
+    offsets = draw_offsets(seed=link.draws.seed, round=2, devices=plan.sending, bound_s=0.03e-6)
+    samples = superposed(
+        sent, grid, amplitudes=(means * air.errors)[:, None] * amplitudes, delays_s=delays + offsets[:, None]
+    )
+    early = math.ceil(0.03e-6 / grid.step_s)
+    heard = from_symbols(demodulate(samples, grid, early=early), order=order, width=plan.subcarriers).real
+    assert np.linalg.norm(heard - modelled) <= 1e-6 * np.linalg.norm(modelled)

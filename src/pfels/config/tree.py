@@ -145,10 +145,11 @@ class Config(Table):
                     f"channel.clipping_db = {channel.clipping_db:g}: needs channel.model = flat, in which what is "
                     "clipped cannot arrive stronger"
                 )
-        if channel.timing_error_us + longest_us > prefix_us:
+        # The window that takes in the earliest device must still take in the latest.
+        if 2 * channel.timing_error_us + longest_us > prefix_us:
             raise ValueError(
-                f"channel.timing_error_us = {channel.timing_error_us:g}: beyond the cyclic prefix; must be at most "
-                f"{prefix_us - longest_us:.3g}"
+                f"channel.timing_error_us = {channel.timing_error_us:g}: early and late devices are further apart than "
+                f"the cyclic prefix is long; must be at most {math.floor((prefix_us - longest_us) * 500) / 1000:g}"
             )
 
     def tree(self) -> dict[str, Any]:

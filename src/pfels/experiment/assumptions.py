@@ -63,7 +63,8 @@ def with_assumptions(
     digital network carried the rounds."""
     delta, mu_squared = link.setting.delta, float(ledger.mu_squared.max(initial=0.0))
     costs = antenna_costs(link, rounds=rounds) if over_air and not math.isinf(mu_squared) else None
-    prices = priced_assumptions(mu_squared=mu_squared, delta=delta, over_air=costs is not None)
+    flat = link.setting.fading is None
+    prices = priced_assumptions(mu_squared=mu_squared, delta=delta, over_air=costs is not None, flat=flat)
     found: RunPrivacy = {**figures, "assumptions": prices}
     if costs is not None:
         s = link.setting

@@ -191,16 +191,21 @@ class RoundPlan:
         the noise), on ideal links their sum."""
         if self.air is None:
             return signals.sum(0)
-        known, spectrum = self.air.gains[places], self.air.spectrum
-        heard = signals if spectrum is None else spectrum.hear(signals, places)
-        return superpose(heard, self.air.true_gains[places], correction=phase_correction(known))
+        true, correction = self.air.true_gains[places], phase_correction(self.air.gains[places])
+        if self.air.spectrum is not None:
+            return self.air.spectrum.superpose(signals, true * correction, places)
+        return superpose(signals, true, correction=correction)
 
     def arriving_levels(self, places: slice) -> Reals:
         """The levels at which the signals of some senders arrive, with the phases of their channels cancelled."""
+        return self.arriving_weights(places).real
+
+    def arriving_weights(self, places: slice) -> Gains:
+        """The same with what is left of the phases."""
         air = self.require_air()
         known, true = air.gains[places], air.true_gains[places]
-        levels: Reals = (true * phase_correction(known)).real * (air.levels[places] / np.abs(known))
-        return levels
+        weights: Gains = (true * phase_correction(known)) * (air.levels[places] / np.abs(known))
+        return weights
 
     def transmit(self, projected: Tensor, places: slice) -> Tensor:
         """The signals xᵢ = (β/|hᵢ|)·AΔᵢ of some senders (eq. (31)); refused if one could break a limit."""

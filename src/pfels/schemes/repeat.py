@@ -66,13 +66,13 @@ def _repeat_by_subcarrier(
     air, spent = plan.require_air(), list[float]()
     spectrum = air.spectrum
     assert spectrum is not None, "the same on all subcarriers"
-    arriving = plan.arriving_levels(slice(0, len(plan.sending)))
+    arriving = plan.arriving_weights(slice(0, len(plan.sending)))
     for place, kept in sorted((places[device], kept) for device, kept in turn.items() if device in places):
         repeat_energies(plan, [kept.norm], [place])
         scale = float(air.levels[place] / abs(air.gains[place]))
         energy = scale**2 * spectrum.inverted_energy(kept.row, place)
         capped = min(1.0, math.sqrt(air.powers[place] / energy)) if energy else 1.0
-        spectrum.add_heard(y, kept.row, place, scale=capped * float(arriving[place]))
+        spectrum.add_heard(y, kept.row, place, weight=capped * complex(arriving[place]))
         spent.append(energy * capped**2)
     return spent
 

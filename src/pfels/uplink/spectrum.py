@@ -10,8 +10,9 @@ least a public floor ρ, and sends nothing on the other subcarriers. So
   that of a flat channel with gain |h|/√m, the device's effective gain, by which all power limits are met;
 - the expected share of v that arrives is P(|G|² ≥ ρ) = e^{−ρ}, by which the server divides.
 
-A device that is Δτ off, within the cyclic prefix, arrives turned by the angle 2πfΔτ. The server is granted both
-components of the signal, so that this costs no privacy; of the real one, which it uses, the cosine is left.
+A device that is Δτ off, within the cyclic prefix, arrives turned by the angle −2πfΔτ, on top of its phase error. The
+server is granted both components of the signal, so that this costs no privacy; of the one that it uses, the cosine of
+the whole angle is left.
 """
 
 import math
@@ -21,7 +22,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pfels.arrays import DeviceIds, Reals
+from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.runtime.lazy_torch import Tensor, torch
 from pfels.seeding import Purpose, generator, normal_rows, scalars
 from pfels.uplink.tdl import PROFILES, steering, subcarrier_frequencies
@@ -122,13 +123,14 @@ class Spectrum:
         return strengths, np.divide(1.0, strengths, out=np.zeros_like(strengths), where=used)
 
     @cached_property
-    def _cosines(self) -> Single | None:
-        """cos(2πfΔτ) of each device on each column."""
+    def _turns(self) -> tuple[Single, Single] | None:
+        """cos(2πfΔτ) and sin(2πfΔτ) of each device on each column."""
         if not self.timing_error_s:
             return None
         offsets = draw_offsets(seed=self.seed, round=self.round, devices=self.devices, bound_s=self.timing_error_s)
         frequencies = subcarrier_frequencies(self.band.subcarriers, spacing_hz=self.band.spacing_hz)[self.order]
-        return np.cos(2 * np.pi * np.outer(offsets, frequencies)).astype(np.float32)
+        angles = 2 * np.pi * np.outer(offsets, frequencies)
+        return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
     def invert(self, signals: Tensor, places: slice) -> Tensor:
         """What devices send of signals that are scaled for their effective gains: divided by their channel."""
@@ -138,10 +140,21 @@ class Spectrum:
         """What arrives of signals, with both components, at an effective gain of 1: as long as the server can see."""
         return signals if self._faded is None else by_subcarrier(signals, self._faded[0][places])
 
-    def hear(self, signals: Tensor, places: slice) -> Tensor:
-        """What arrives of signals in the component that the server uses, at an effective gain of 1."""
+    def superpose(self, signals: Tensor, weights: Gains, places: slice) -> Tensor:
+        """The sum of simultaneous signals in the component that the server uses: Re Σᵢ wᵢ·e^{−j2πfΔτᵢ}·xᵢ, with wᵢ the
+        effective gain of sender i after its phase correction."""
         reached = self.reach(signals, places)
-        return reached if self._cosines is None else by_subcarrier(reached, self._cosines[places])
+        if self._turns is None:
+            return torch.from_numpy(weights.real).to(signals) @ reached
+        return by_subcarrier(reached, self._left(weights, places)).sum(0)
+
+    def _left(self, weights: Gains, places: slice) -> Single:
+        """Re(w·e^{−j2πfΔτ}) on each column."""
+        assert self._turns is not None, "all are on time"
+        cosines, sines = (each[places] for each in self._turns)
+        real, imaginary = (each.astype(np.float32)[:, None] for each in (weights.real, weights.imag))
+        left: Single = real * cosines + imaginary * sines
+        return left
 
     def inverted_energy(self, row: Tensor, place: int) -> float:
         """‖·‖² of what one device sends of a row that is scaled for its effective gain."""
@@ -151,15 +164,15 @@ class Spectrum:
         columns[: len(rest)] += rest.square()
         return float(np.dot(columns.double().cpu().numpy(), inverse.astype(np.float64) ** 2))
 
-    def add_heard(self, y: Tensor, row: Tensor, place: int, *, scale: float) -> None:
-        """Add to y what the server hears of a row that one device inverts and sends, times `scale`."""
-        weights = np.full(self.band.subcarriers, scale, np.float32)
+    def add_heard(self, y: Tensor, row: Tensor, place: int, *, weight: complex) -> None:
+        """Add to y what the server hears of a row that one device inverts and sends, if it arrives with `weight`."""
+        columns = np.full(self.band.subcarriers, weight.real, np.float32)
+        if self._turns is not None:
+            columns = self._left(np.array([weight]), slice(place, place + 1))[0]
         if self._faded is not None:
-            weights *= self._faded[1][place] > 0
-        if self._cosines is not None:
-            weights *= self._cosines[place]
-        factors = torch.from_numpy(weights).to(y)
-        for total, part in zip(_by_symbol(y, len(weights)), _by_symbol(row, len(weights)), strict=True):
+            columns = columns * (self._faded[1][place] > 0)
+        factors = torch.from_numpy(columns).to(y)
+        for total, part in zip(_by_symbol(y, len(columns)), _by_symbol(row, len(columns)), strict=True):
             total.addcmul_(part, factors[: part.shape[-1]])
 
 

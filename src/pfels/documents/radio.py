@@ -1,6 +1,6 @@
 """The radio's part of `pfels plan`: watts, joules and seconds."""
 
-from typing import Literal, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -34,7 +34,7 @@ class DigitalCase(TypedDict):
 class RadioPlan(TypedDict):
     """What a scheme asks of the devices' radios."""
 
-    link: Literal["over the air", "digital"]  # all at once, or one upload after the other
+    link: str  # `over the air`, all at once, or `digital`, one upload after the other
     bandwidth_hz: float  # width of the band
     airtime_s: float  # seconds of uploads, by the frame
     downlink_s: float  # seconds of broadcasts of the model
@@ -51,6 +51,8 @@ class RadioUnits(TypedDict):
     """The units that a plan is in."""
 
     frame: str  # paper or nr
+    carrier_ghz: float  # carrier frequency
+    bandwidth_hz: float  # width of the band
     subcarriers: int  # of the band
     slot_s: float  # length of a slot
     slot_coordinates: int  # coordinates that a slot carries
@@ -58,5 +60,9 @@ class RadioUnits(TypedDict):
     reference_loss_db: float  # path loss at a gain of 1
     mean_loss_db: float  # path loss at the mean gain
     joules_per_energy: float  # joules radiated per unit of `energy`
+    peak_to_average_db: float  # of the waveform
+    battery_wh: float  # a device's battery
+    upload_bits: int  # bits per coordinate on digital links
+    shannon_gap_db: float  # distance of digital links from the Shannon rate
     compute_s: float  # seconds of local training per round and device
-    compute_from: Literal["stated", "flops", "measured"]  # where compute_s is from
+    compute_from: str  # where compute_s is from: stated, flops or measured

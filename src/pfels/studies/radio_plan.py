@@ -89,9 +89,11 @@ def _case(costs: RadioCosts, config: Config, *, left_out: float) -> DigitalCase:
 
 def radio_units(config: Config, *, measured: bool) -> RadioUnits:
     """The units that a plan of this config is in; `measured` says that its `compute_s` was measured here."""
-    frame, loss = frame_of(config), reference_loss_db(config)
+    radio, frame, loss = config.radio, frame_of(config), reference_loss_db(config)
     return {
-        "frame": config.radio.frame,
+        "frame": radio.frame,
+        "carrier_ghz": radio.carrier_ghz,
+        "bandwidth_hz": frame.bandwidth_hz,
         "subcarriers": frame.subcarriers,
         "slot_s": frame.slot_s,
         "slot_coordinates": frame.capacity,
@@ -99,6 +101,10 @@ def radio_units(config: Config, *, measured: bool) -> RadioUnits:
         "reference_loss_db": loss,
         "mean_loss_db": loss - decibels(config.channel.gain_mean**2),
         "joules_per_energy": joules_per_energy(config),
+        "peak_to_average_db": radio.peak_to_average_db,
+        "battery_wh": radio.battery_wh,
+        "upload_bits": radio.upload_bits,
+        "shannon_gap_db": radio.shannon_gap_db,
         "compute_s": training_seconds(config),
-        "compute_from": "measured" if measured else "flops" if config.radio.compute_s is None else "stated",
+        "compute_from": "measured" if measured else "flops" if radio.compute_s is None else "stated",
     }

@@ -42,9 +42,7 @@ class RadioPlan(TypedDict):
     per_round_j: Joules  # per device and round: mean over all devices that take part in a round
     tx_power_dbm: TransmitPower | None  # null: nobody sends
     battery_share: float | None  # of the battery of a device that takes part, mean, whole training; null: none does
-    alternatives: NotRequired[
-        dict[str, DigitalCase]
-    ]  # digital: without the slowest tenth of uploads, up to 23 dBm, both
+    alternatives: NotRequired[dict[str, DigitalCase]]  # digital links without the slowest tenth, at 23 dBm, and both
 
 
 class RadioUnits(TypedDict):

@@ -7,7 +7,8 @@ import numpy as np
 
 from pfels.arrays import Reals, Rounds
 from pfels.config.tree import Config
-from pfels.experiment.link import frame_of
+from pfels.experiment.forecast import forecast
+from pfels.experiment.link import frame_of, link_of
 from pfels.experiment.units import joules_per_energy, noise_density_j, reference_loss_db, training_seconds
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan
@@ -104,6 +105,19 @@ def radio_costs(trace: RadioTrace, config: Config, *, dimension: int, limit_dbm:
         airtime_s=airtime,
         downlink_s=downlink,
     )
+
+
+def costs_of_run(config: Config, *, limit_dbm: float | None = None) -> RadioCosts:
+    """What a run of this config will cost, round by round: its cohorts and channels are drawn, nobody trains.
+
+    `limit_dbm` replaces the devices' power limits on digital links.
+    """
+    link, trace = link_of(config), RadioTrace(config.data.devices)
+    forecast(
+        {config.scheme: link}, rounds=config.rounds, frame=frame_of(config),
+        observe=lambda name, plan, draws: trace.add(plan, draws),
+    )  # fmt: skip
+    return radio_costs(trace, config, dimension=link.setting.dimension, limit_dbm=limit_dbm)
 
 
 def drawn_per_j(config: Config) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from pfels.documents import audit, data, paper, privacy, report, run, studies
+from pfels.documents import audit, data, paper, privacy, radio, report, run, studies
 
 PAGE = Path(__file__).with_name("files.md")
 SECTIONS: dict[str, tuple[ModuleType, str]] = {
@@ -22,6 +22,7 @@ SECTIONS: dict[str, tuple[ModuleType, str]] = {
     ),
     "Privacy figures, and `pfels privacy --json`": (privacy, ""),
     "`compare`, `sweep` and `plan`": (studies, ""),
+    "The radio's part of `plan`": (radio, "The model is in [radio.md](radio.md)."),
     "`audit`": (audit, "`audit.json`, beside it `scores.csv` with every canary's score and `audit.png`."),
     "`reproduce`": (paper, ""),
     "`report`": (report, ""),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from pfels.experiment.forecast import Forecast, forecast
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.link import link_of
 from pfels.privacy.calibration import Budget
+from pfels.report.text import duration, joules, short
 from pfels.schemes.draws import CachedDraws
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundResult
@@ -334,7 +336,7 @@ def test_plan_answers_in_json_and_in_words(pfels: Callable[..., CompletedProcess
     words = " ".join(told.stdout.split())
     assert "device's data emptied" in words
     assert "Every ε is at δ = 0.01." in words
-    assert "prefers p =" in words
+    assert "best p total there" in words
     assert "Advice: at matched progress (pη fixed) p = 1 never has more noise" in words
     assert "Vacuous bounds: printed, corrected and exact at every p" in words
     assert "Assumption 1 alone gives ‖∇f‖² ≤ C₁² = 1" in words
@@ -345,25 +347,33 @@ def test_too_much_noise_is_said_right_below_the_table_and_only_where_there_is(
 ):
     monkeypatch.setenv("COLUMNS", "100")
     plan_command("fashion", total_epsilon=8.0, adversary="server", schemes="wfl-pdp,pfels-echo")
-    after_table = capsys.readouterr().out.split("ε outsider", 1)[1].split("\n", 1)[1].strip()
+    table = capsys.readouterr().out.split("Noise over signal", 1)[1]
+    after_table = table.split("\n pfels-echo", 1)[1].split("\n", 1)[1].strip()
     assert after_table.startswith("Too much noise: wfl-pdp. The noise in the sum of all updates outweighs")
     plan_command("fashion", total_epsilon=8.0, adversary="server", schemes="pfels-plus,pfels-echo")
     assert "Too much noise" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("names", ["pfels,wfl-p,wfl-pdp,dp-fedavg", "dp-fedavg,fedavg,pfels-echo,truncated-inversion"])
+@pytest.mark.parametrize("preset", ["cifar10", "demo"])
 def test_no_figure_is_broken_on_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, names: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, preset: str
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    plan_command("cifar10", schemes=names)
-    table = capsys.readouterr().out.splitlines()
-    rows = plan("cifar10", schemes=names.split(","))["schemes"].values()
-    assert max(map(len, table)) <= 80
-    found = [line.split()[-4:] for line in table]
-    assert [f"{row['subcarriers']:,}" for row in rows] in found
-    for key in ("noise_ratio_round", "noise_ratio_sum", "noise_ratio_coordinate"):
-        assert [f"{row[key]:.3g}" for row in rows] in found
+    plan_command(preset)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for name, row in plan(preset)["schemes"].items():
+        mine = [line for line in lines if line.startswith(f" {name} ") and " and " not in line]
+        assert len(mine) == 6  # levels, noise, radio, joules per round and in all, privacy: one line in each table
+        radio = row["radio"]
+        ratios = [short(row[key], ".3g") for key in ("noise_ratio_round", "noise_ratio_sum", "noise_ratio_coordinate")]
+        energy = "–" if row["energy"] is None else short(row["energy"], ".2e")
+        assert mine[1].split() == [name, *ratios, energy, f"{row['subcarriers']:,}"]
+        assert re.search(rf" {re.escape(duration(radio['airtime_s']))} +{duration(radio['downlink_s'])} ", mine[2])
+        for line, spent in ((mine[3], radio["per_round_j"]), (mine[4], radio["energy_j"])):
+            parts = ("radiated", "amplifier", "circuit", "compute", "total")
+            assert line.split() == [name, *" ".join(joules(spent[part]) for part in parts).split()]
+        assert mine[5].split()[-1] == "none" or row["privacy"]["outsider"]["epsilon"] is not None
 
 
 @pytest.mark.parametrize(

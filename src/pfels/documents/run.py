@@ -69,6 +69,7 @@ class Summary(TypedDict):
     loss: float | None  # test loss of the model delivered; null: not finite
     energy: float | None  # Σ‖x‖² in units of σ₀²; null: ideal links
     energy_bound: NotRequired[float | None]  # its expectation with every update at its norm bound
+    radiated_j: NotRequired[float | None]  # `energy` in joules, by the units of the config; null: ideal links
     subcarriers: int  # channel uses
     airtime_s: float  # seconds on the air
     silent: NotRequired[int]  # how often a drawn device was not heard

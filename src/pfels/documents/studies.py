@@ -5,6 +5,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from pfels.documents.privacy import ExplainedFigure, RunPrivacy
+from pfels.documents.radio import RadioPlan, RadioUnits
 
 
 class Spread(TypedDict):
@@ -103,8 +104,8 @@ class EchoPlan(TypedDict):
     memory_bytes: int  # what a simulation keeps of devices that repeat, and at the server
 
 
-class SchemePlan(TypedDict):
-    """The link budget of one scheme."""
+class LinkPlan(TypedDict):
+    """The link budget of one scheme, in the units of the channel."""
 
     beta: Levels | None  # null: ideal links
     limits: dict[str, float]  # share of the rounds in which each limit set β
@@ -123,6 +124,12 @@ class SchemePlan(TypedDict):
     privacy: RunPrivacy  # privacy of the whole training
     on_budget: NotRequired[bool]  # with --total-epsilon: whether the budget sets this scheme's noise
     echo: NotRequired[EchoPlan]  # only where devices repeat what they sent
+
+
+class SchemePlan(LinkPlan):
+    """The link budget of one scheme."""
+
+    radio: RadioPlan  # watts, joules and seconds; ideal links are priced as digital ones
 
 
 class AssumedLosses(TypedDict):
@@ -175,5 +182,6 @@ class Plan(TypedDict):
     devices: int  # N
     cohort: int  # r
     seed: int  # the seed
+    radio: RadioUnits  # the units of the link budgets
     schemes: dict[str, SchemePlan]  # one link budget per scheme
     theory: Theory  # convergence bounds for PFELS

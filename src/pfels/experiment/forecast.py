@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,6 +16,8 @@ from pfels.schemes.exposure import as_received
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.uplink.frame import Frame
+
+Observer = Callable[[str, RoundPlan, CachedDraws], None]
 
 
 @dataclass
@@ -90,10 +92,13 @@ class Forecast:
         )
 
 
-def forecast(links: Mapping[str, Link], *, rounds: int, frame: Frame) -> dict[str, Forecast]:
+def forecast(
+    links: Mapping[str, Link], *, rounds: int, frame: Frame, observe: Observer = lambda name, plan, draws: None
+) -> dict[str, Forecast]:
     """The forecast of each link: all rounds prepared as a run would, with nobody training.
 
-    Links that differ in nothing that is drawn share their draws.
+    Links that differ in nothing that is drawn share their draws. `observe` sees every plan, with its link's name and
+    draws.
     """
     caches: dict[tuple[object, ...], DrawCache] = {}
     cached: dict[str, CachedDraws] = {}
@@ -105,6 +110,7 @@ def forecast(links: Mapping[str, Link], *, rounds: int, frame: Frame) -> dict[st
         for name, link in links.items():
             plan = as_received(link.scheme.prepare(cached[name], t), cached[name])
             forecasts[name].add(plan, frame=frame)
+            observe(name, plan, cached[name])
     return forecasts
 
 

@@ -22,6 +22,7 @@ from pfels.experiment.link import Link, frame_of
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
+from pfels.experiment.units import joules_per_energy
 from pfels.runtime.distributed import Ranks, Start
 from pfels.runtime.threads import one_thread_each
 from pfels.schemes.exposure import as_received
@@ -236,6 +237,7 @@ def _summary(experiment: Experiment, state: RunState, began: float, *, over_air:
         "accuracy_last": last,
         "loss": loss,
         **totals,
+        "radiated_j": None if totals["energy"] is None else totals["energy"] * joules_per_energy(config),
         "seconds": round(time.perf_counter() - began, 3),
     }
 

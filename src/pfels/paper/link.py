@@ -10,7 +10,7 @@ import numpy as np
 
 from pfels.documents.paper import BoundMeans, LinkCurvePoint, LinkPoint, PointPrivacy, SchemeFigures
 from pfels.documents.privacy import RunPrivacy
-from pfels.documents.studies import SchemePlan
+from pfels.documents.studies import LinkPlan
 from pfels.experiment.forecast import forecast
 from pfels.experiment.link import Link, frame_of, link_of
 from pfels.paper.benchmarks import RATIOS, SCHEMES, Benchmark
@@ -28,7 +28,7 @@ CURVE_POINTS = 50
 
 def table(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, Any]) -> dict[str, SchemeFigures]:
     """Energy, channel uses, airtime, β and privacy of every scheme, over the seeds, as the schemes plan rounds."""
-    plans: dict[str, list[SchemePlan]] = {name: [] for name in SCHEMES}
+    plans: dict[str, list[LinkPlan]] = {name: [] for name in SCHEMES}
     for config in configs(benchmark, seeds, overrides):
         link = link_of(config)
         links = {name: Link(load_scheme(name, link.setting), link.draws) for name in SCHEMES}
@@ -38,7 +38,7 @@ def table(benchmark: Benchmark, seeds: Sequence[int], overrides: Mapping[str, An
     return {name: _over_seeds(rows, link.setting) for name, rows in plans.items()}
 
 
-def _over_seeds(rows: Sequence[SchemePlan], setting: Setting) -> SchemeFigures:
+def _over_seeds(rows: Sequence[LinkPlan], setting: Setting) -> SchemeFigures:
     return {
         "ratio": setting.ratio,
         "epsilon": setting.epsilon,

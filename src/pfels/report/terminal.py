@@ -15,7 +15,7 @@ from pfels.documents.privacy import ClaimedFigure, RunPrivacy
 from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, SchemePlan, Spread
 from pfels.privacy.events import Adversary
-from pfels.report.text import listed, seconds
+from pfels.report.text import joules, listed, seconds
 
 if TYPE_CHECKING:
     from pfels.privacy.calibration import Budget
@@ -25,7 +25,7 @@ PROVEN = "proven, if receiver noise ≥ σ₀ and gains are exact"
 
 def run_rows(summary: Summary) -> list[Sequence[str]]:
     """A finished run, one figure per row."""
-    last = summary.get("accuracy_last", summary["accuracy"])
+    last, radiated = summary.get("accuracy_last", summary["accuracy"]), summary.get("radiated_j")
     return [
         ("accuracy", number(summary["accuracy"], ".4f")),
         *([("accuracy of the last model", number(last, ".4f"))] if last != summary["accuracy"] else []),
@@ -33,6 +33,7 @@ def run_rows(summary: Summary) -> list[Sequence[str]]:
         ("parameters d", f"{summary['dimension']:,}"),
         ("channel uses", f"{summary['subcarriers']:,}"),
         ("energy Σ‖x‖²", number(summary["energy"])),
+        *([] if radiated is None else [("radiated", joules(radiated))]),
         ("airtime", seconds(summary["airtime_s"])),
         ("minimum noise multiplier", number(summary["privacy"]["noise_multiplier_min"])),
         ("seconds", number(summary["seconds"], ".1f")),

@@ -41,6 +41,37 @@ def seconds(value: float) -> str:
     return f"{value:,.1f} s" if value >= 1 else f"{value:.2g} s"
 
 
+def duration(value: float) -> str:
+    """A time in two units at most: `0.3 s`, `12 min 5 s`, `4 h 56 min`, `21 d 21 h`, `140,000 years`."""
+    if value < 60:
+        return f"{value:.3g} s" if value >= 0.1 or value == 0 else f"{value * 1000:.3g} ms"
+    steps = ((3600, 60, "min", 1, "s"), (86400, 3600, "h", 60, "min"), (31_557_600, 86400, "d", 3600, "h"))
+    for below, size, unit, part, small in steps:
+        whole = round(value / part)
+        if whole * part < below:
+            return f"{whole * part // size} {unit} {whole * part % size // part} {small}"
+    years = value / 31_557_600
+    return f"{float(f'{years:.2g}'):,.0f} years" if years < 1e6 else f"{short(years)} years"
+
+
+def joules(value: float) -> str:
+    """An energy with three digits and a prefix: `6.5 mJ`, `6.13 MJ`."""
+    if value == 0:
+        return "0 J"
+    digits = float(f"{value:.3g}")
+    power = math.floor(math.log10(digits)) // 3
+    if not -5 <= power <= 4:
+        return f"{short(value)} J"
+    return f"{digits / 1000.0**power:.4g} {'fpnµm kMGT'[power + 5].strip()}J"
+
+
+def short(value: float, form: str = ".2g") -> str:
+    """A number without the padding of its exponent: `5.9e9`, `3e-5`."""
+    text = format(value, form)
+    mantissa, e, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else text
+
+
 def percent(share: float) -> str:
     """A share in whole percent."""
     return f"{100 * share:.0f} %"

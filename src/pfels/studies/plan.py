@@ -12,15 +12,19 @@ from pfels.arrays import Reals
 from pfels.config.load import load_config
 from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
-from pfels.documents.studies import BoundAtK, BoundTerms, Levels, Plan, SchemePlan, Theory
+from pfels.documents.studies import BoundAtK, BoundTerms, Levels, LinkPlan, Plan, SchemePlan, Theory
 from pfels.experiment.forecast import Forecast, forecast
 from pfels.experiment.link import Link, example, frame_of, link_of, model_dimension
 from pfels.privacy.calibration import Budget
+from pfels.schemes.draws import CachedDraws
+from pfels.schemes.plan import RoundPlan
 from pfels.schemes.registry import usable_schemes
 from pfels.schemes.scheme import decodes
 from pfels.schemes.setting import Setting
 from pfels.studies.budget import set_by_budget, with_budget
 from pfels.studies.noise_ratio import noise_ratios
+from pfels.studies.radio import RadioTrace
+from pfels.studies.radio_plan import radio_plan, radio_units
 from pfels.studies.theory import (
     BOUNDS,
     Bound,
@@ -39,6 +43,7 @@ def plan(
     overrides: Mapping[str, Any] | None = None,
     losses: LossAssumptions | None = None,
     budget: Budget | None = None,
+    measure: bool = False,
 ) -> Plan:
     """What every scheme would use over the rounds of a config, and the k that the convergence bounds prefer.
 
@@ -46,14 +51,20 @@ def plan(
     and powers are those that the run itself would draw, so β, noise and privacy are exactly its own. Energy is in
     expectation, with every update at its norm bound, as in the paper's tables. `losses` are the assumptions of the
     convergence theorem; left out, they are `assumed_losses`. With a `budget`, every scheme whose noise a budget sets
-    is brought to it; `on_budget` says which were.
+    is brought to it; `on_budget` says which were. Ideal links are priced as digital ones over the channel of `pfels`.
+    With `measure`, one device trains on this machine, and `radio.compute_s` is the time that it took.
 
     >>> import pfels
     >>> planned = pfels.plan(pfels.load_config("demo", {"rounds": 5}), schemes=["pfels"])
     >>> planned["schemes"]["pfels"]["subcarriers"]
     3615
     """
-    names, changed = usable_schemes() if schemes is None else list(schemes), overrides or {}
+    names, changed = usable_schemes() if schemes is None else list(schemes), dict(overrides or {})
+    if measure:
+        from pfels.studies.measure import measured_training_s
+
+        own = load_config(base, {**used_by("pfels", changed), "scheme": "pfels"})
+        changed["radio.compute_s"] = measured_training_s(own)
     # The convergence bound is about PFELS, and WFL-P's level tells what the power limits allow: eq. (36).
     everyone = list(dict.fromkeys((*names, "pfels", "wfl-p")))
     configs = {name: load_config(base, {**used_by(name, changed), "scheme": name}) for name in everyone}
@@ -64,11 +75,20 @@ def plan(
     d = model_dimension(config)
     links = {name: link_of(each, dimension=d) for name, each in configs.items()}
     asked = {name: links[name] for name in dict.fromkeys((*names, "wfl-p"))}
-    forecasts = forecast(asked, rounds=config.rounds, frame=frame_of(config))
-    rows = {name: scheme_plan(forecasts[name], links[name], config) for name in names}
-    if budget is not None:
-        for name, row in rows.items():
-            row["on_budget"] = set_by_budget(name)
+    radios = {name: RadioTrace(config.data.devices) for name in asked}
+    channel = CachedDraws(links["pfels"].setting, config.seed)
+
+    def observe(name: str, plan: RoundPlan, draws: CachedDraws) -> None:
+        radios[name].add(plan, channel if plan.air is None else draws)
+
+    forecasts = forecast(asked, rounds=config.rounds, frame=frame_of(config), observe=observe)
+    rows: dict[str, SchemePlan] = {}
+    for name in names:
+        own = configs[name] if radios[name].over_air else configs[name].model_copy(update={"channel": config.channel})
+        link_plan = scheme_plan(forecasts[name], links[name], config)
+        rows[name] = {**link_plan, "radio": radio_plan(radios[name], own, dimension=d)}
+        if budget is not None:
+            rows[name]["on_budget"] = set_by_budget(name)
     setting = links["pfels"].setting
     weakest = np.array(forecasts["wfl-p"].betas) * setting.bound
     return {
@@ -78,17 +98,18 @@ def plan(
         "devices": setting.devices,
         "cohort": setting.cohort_size,
         "seed": config.seed,
+        "radio": radio_units(config, measured=measure),
         "schemes": rows,
         "theory": _theory(config, setting, weakest, losses or assumed_losses(config)),
     }
 
 
-def scheme_plan(forecast: Forecast, link: Link, config: Config) -> SchemePlan:
-    """One scheme's link budget; schemes with ideal links have no β, no limit and no energy."""
+def scheme_plan(forecast: Forecast, link: Link, config: Config) -> LinkPlan:
+    """One scheme's link budget in the units of the channel; ideal links have no β, no limit and no energy."""
     totals = forecast.ledger().summary(link.setting, slot_s=frame_of(config).slot_s)
     rounds, energy, noise = config.rounds, totals["energy_bound"], forecast.noise_multipliers
     ratios = noise_ratios(forecast, link)
-    row: SchemePlan = {
+    row: LinkPlan = {
         "beta": _levels(forecast.betas),
         "limits": {name: count / rounds for name, count in sorted(forecast.limits.items())},
         "privacy_limited_rounds": totals["privacy_limited_rounds"],

@@ -134,7 +134,7 @@ class Radio(Table):
     scenario: Literal["none", "umi-los", "umi-nlos", "uma-los", "uma-nlos"] = "none"
     distance_m: float = Field(default=100.0, ge=10, le=5000)
     amplifier_efficiency: float = Field(default=0.35, gt=0, le=1)
-    peak_to_average_db: float = Field(default=10.0, ge=0, le=40)
+    peak_to_average_db: float = Field(default=11.2, ge=0, le=40)
     circuit_w: float = Field(default=0.1, ge=0, le=1e4)
     compute_w: float = Field(default=2.0, ge=0, le=1e4)
     compute_s: float | None = Field(default=None, ge=0, le=1e9)

@@ -43,7 +43,7 @@ class RadioTrace:
         self.over_air = plan.air is not None
         if plan.air is not None:
             self.energies.append(plan.air.energy_bounds)
-        self.strengths.append(np.abs(draws.gains(plan.round, plan.cohort)))
+        self.strengths.append(np.abs(draws.mean_gains(plan.round, plan.cohort)))
         self.limits.append(draws.powers(plan.cohort) / draws.setting.dimension)
         self.coordinates.append(plan.subcarriers)
         self.trained.append(len(plan.training))

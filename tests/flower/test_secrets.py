@@ -1,4 +1,4 @@
-"""Where noise and seed come from is agreed on, recorded and kept; and nothing of a device outlives a run."""
+"""Where the noise comes from is agreed on, recorded and kept; and nothing of a device outlives a run."""
 
 import json
 from collections.abc import Callable
@@ -96,36 +96,6 @@ def test_a_run_keeps_the_noise_that_it_began_with(flower: Flower, tmp_path: Path
         with pytest.raises(InputError, match=line):
             loop.run(config, tmp_path / "run", resume=True)
     assert environment(tmp_path)["noise"] == begun
-
-
-def test_a_secret_seed_is_drawn_by_the_server_told_to_the_nodes_and_kept(flower: Flower, tmp_path: Path):
-    run = {"scheme": "pfels-plus", "privacy__adversary": "outsider", "rounds": 3, "noise": "secret", "seed": "secret"}
-    with pytest.raises(KeyboardInterrupt):
-        flower(**run, change=interrupted)
-    seed = load_config(tmp_path / "run" / "config.toml").seed
-    assert environment(tmp_path)["seed"] == "secret"
-    result, grid = flower(**run)
-    assert result.summary["seed"] == seed
-    assert {message.content["request"]["seed"] for message in grid.requests} == {seed}
-    assert all(record["replies"]["used"] for record in result.records if not record.get("lost"))
-    other, _ = flower(**run, out="other")
-    assert other.summary["seed"] != seed
-    assert [r["cohort"] for r in other.records] != [r["cohort"] for r in result.records]
-
-
-def test_a_secret_seed_is_out_of_the_whole_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    asked = []
-    monkeypatch.setattr(settings.secrets, "randbelow", lambda bound: asked.append(bound) or bound - 1)
-    read = settings.read({"out": str(tmp_path / "run"), "seed": "secret"})
-    assert asked == [2**63]
-    assert read.config.seed == 2**63 - 1
-
-
-def test_a_run_with_another_seed_is_not_taken_for_one_with_a_secret_seed(flower: Flower):
-    with pytest.raises(KeyboardInterrupt):
-        flower(scheme="pfels", rounds=3, seed=5, noise="secret", change=interrupted)
-    with pytest.raises(InputError, match="holds a run with another seed"):
-        flower(scheme="pfels", rounds=3, seed="secret", noise="secret")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pfels.documents.privacy import RunPrivacy
 from pfels.documents.run import Environment, RoundRecord
+from pfels.seeding import Secret
 
 KNOWN_NOISE = (
     'the noise was drawn from the seed (noise = "seed"), which every participant knows, so it hides nothing from them; '
@@ -13,16 +14,16 @@ KNOWN_NOISE = (
 
 @dataclass(frozen=True)
 class Deployment:
-    """What carries the rounds, whether the noise is `secret` or that of the `seed`, and whether the software drew the
-    seed."""
+    """What carries the rounds, whether the noise is `secret` or that of the `seed`, and the secret seed if the software
+    drew one; the config's seed is then its label."""
 
     carrier: str
     noise: str
-    secret_seed: bool = False
+    secret: Secret | None = None
 
     def environment(self) -> Environment:
         """What environment.json says of it."""
-        return {"carrier": self.carrier, "noise": self.noise, "seed": "secret" if self.secret_seed else "given"}
+        return {"carrier": self.carrier, "noise": self.noise, "seed": "given" if self.secret is None else "secret"}
 
     def checked_record(self, record: RoundRecord) -> RoundRecord:
         """A round's record, whose figures are not valid where the noise is known."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfels.config.tree import Config
 from pfels.errors import RunError
-from pfels.experiment import loop
+from pfels.experiment import loop, secret_seed
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.loop import Progress
 from pfels.experiment.result import Result
@@ -50,8 +50,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             resume=(self.wanted.out / "config.toml").exists(),
             progress=self.progress,
             play_round=self.play_round,
-            deployment=Deployment(f"Flower {version('flwr')}", noise, secret_seed=self.wanted.secret_seed),
+            deployment=Deployment(f"Flower {version('flwr')}", noise, self.wanted.secret_seed),
         )
+        secret_seed.delete(self.wanted.out)  # also after a run that was finished, but killed before it got here
         if self.round is not None and remembers(self.round.scheme):
             self.nodes.farewell()
         return FlowerResult(arrays=ArrayRecord([self.finished.parameters.numpy()]))
@@ -87,7 +88,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             devices, silent = (share[node].tolist() if node in share else [] for share in (sending, waiting))
             current.asked[node] = devices
             request = TrainRequest(
-                plan.round, nodes.greeting.digest, self.wanted.config.seed, current.theta, devices, silent
+                plan.round, nodes.greeting.digest, self.wanted.secret_seed, current.theta, devices, silent
             )
             yield Message(request.record(), node, MessageType.TRAIN, ttl=nodes.timeout_s, group_id=current.group)
 

@@ -128,9 +128,10 @@ def _outsider(name: str, row: AggregateRow) -> list[str]:
     if outsider["epsilon"] is None:
         return []
     if server_is_smaller(row["privacy"]):
+        why = outsider["why"] if server["valid"] and not outsider["valid"] else "a bound of its own is larger"
         return [
             f"{name} against an outsider who sees only the models: ε = {server['display']} at δ = {server['delta']:g}, "
-            f"{server['neighbours']} neighbours, as against the server, who sees more; a bound of its own is larger."
+            f"{server['neighbours']} neighbours, as against the server, who sees more; {why}."
         ]
     return [
         f"{name} against an outsider who sees only the models: ε = {outsider['display']} at δ = "

@@ -34,6 +34,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
     def __init__(self, wanted: Settings, *, progress: Progress = lambda record: None) -> None:
         self.wanted, self.progress = wanted, progress
         self.nodes: Nodes | None = None
+        self.journal = RoundJournal(wanted.out)
         self.round: ServerRound | None = None
         self.heard: dict[int, set[int]] = {}  # by round: the devices heard at their turn, while echoes of it may follow
         self.finished: Result | None = None
@@ -65,7 +66,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             experiment.scheme, experiment.draws, plan, theta, decoded=memory.decoded, heard=self.heard, secret=secret
         )
         number = plan.round + 1
-        if secret and not RoundJournal(self.wanted.out).begin(plan.round):
+        if secret and not self.journal.begin(plan.round):
             log(WARNING, "round %d was in progress when the run stopped: charged, not repeated", number)
             return self.round.lost()
         for line in self.nodes.greet():  # nodes that joined late and cannot take part; the run continues

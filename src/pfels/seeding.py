@@ -3,11 +3,18 @@
 Philox is a counter-based generator: its key and counter are an address space, not a state. The seed and the
 purpose form the key, the round and the device the upper half of the counter, so each address has a stream of
 2**128 blocks of its own, and no draw depends on the order of work, on the number of workers or on a restart.
+
+Philox hides no key: whoever could compute it back from public numbers, such as an index set, would have the seed and
+with it all other draws. A `Secret` therefore hashes the whole address, and each address has a key of its own.
 """
 
+import hmac
+import secrets
+import struct
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
@@ -44,11 +51,49 @@ class Purpose(IntEnum):
     CANARY = 20
 
 
-def generator(seed: int, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:
+@dataclass(frozen=True)
+class Secret:
+    """A seed that nobody can guess: 256 bits from the operating system. It does not show in a repr."""
+
+    key: bytes = field(repr=False)
+
+    BYTES = 32
+
+    def __post_init__(self) -> None:
+        if len(self.key) != self.BYTES:
+            raise ValueError(f"a secret seed of {len(self.key)} bytes; it must have {self.BYTES}")
+
+    @classmethod
+    def drawn(cls) -> Self:
+        """A new one."""
+        return cls(secrets.token_bytes(cls.BYTES))
+
+    @property
+    def label(self) -> int:
+        """A number below 2**63 to tell secrets apart by; everybody may see it, since nothing else follows from it."""
+        return int.from_bytes(self._hashed(b"label")[:8], "little") >> 1
+
+    def words(self, purpose: Purpose, *, round: int, device: int) -> NDArray[np.uint64]:
+        """256 bits for one address: HMAC-SHA256 of the address under the secret."""
+        return np.frombuffer(self._hashed(struct.pack("<3Q", purpose, round, device)), dtype="<u8").astype(np.uint64)
+
+    def _hashed(self, message: bytes) -> bytes:
+        return hmac.digest(self.key, message, "sha256")
+
+
+Seed = int | Secret
+
+
+def generator(seed: Seed, purpose: Purpose, *, round: int = 0, device: int = 0) -> np.random.Generator:
     """The generator at one address of the seed tree."""
-    key: Any = _Key(np.array([seed, purpose], dtype=np.uint64))
-    counter = np.array([0, 0, device, round], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key, counter=counter))
+    if isinstance(seed, Secret):
+        words = seed.words(purpose, round=round, device=device)
+        key, counter = words[:2], np.array([0, 0, words[2], words[3]], dtype=np.uint64)
+    else:
+        key = np.array([seed, purpose], dtype=np.uint64)
+        counter = np.array([0, 0, device, round], dtype=np.uint64)
+    handed: Any = _Key(key)
+    return np.random.Generator(np.random.Philox(handed, counter=counter))
 
 
 class _Key(ISeedSequence):
@@ -65,7 +110,7 @@ class _Key(ISeedSequence):
 
 def scalars(
     draw: Callable[[np.random.Generator, int], NDArray[np.float64]],
-    seed: int,
+    seed: Seed,
     purpose: Purpose,
     *,
     devices: NDArray[np.int64],
@@ -81,7 +126,7 @@ def scalars(
 
 
 def normal_rows(
-    seed: int, purpose: Purpose, *, devices: NDArray[np.int64], width: int, round: int = 0
+    seed: Seed, purpose: Purpose, *, devices: NDArray[np.int64], width: int, round: int = 0
 ) -> NDArray[np.float32]:
     """`width` standard normal numbers for each of `devices`, one row each, addressed as those of `scalars`."""
 
@@ -94,7 +139,7 @@ def normal_rows(
 def _by_block(
     draw: Callable[[np.random.Generator, int], NDArray[D]],
     numbers: NDArray[D],
-    seed: int,
+    seed: Seed,
     purpose: Purpose,
     *,
     devices: NDArray[np.int64],

@@ -36,6 +36,7 @@ def test_the_table_says_against_whom_its_figures_hold(flower: Callable[..., Any]
     [outsider] = [note for note in notes if "against an outsider" in note]
     assert f"ε = {privacy['server']['display']} " in outsider
     assert privacy["outsider"]["display"] not in outsider
+    assert outsider.endswith("NOT valid here either.")
 
 
 def test_a_report_shows_a_run_on_flower(flower: Callable[..., Any], tmp_path: Path):

@@ -80,7 +80,7 @@ def test_a_device_uploads_k_numbers_and_little_more(flower: Flower):
     assert [len(content["x"]["x"]) for content in contents] == [4 * k * len(r["devices"]) for r in requests]
     for record in result.records:
         assert 4 * k <= record["replies"]["bytes_per_device"] <= 1.05 * 4 * k
-    assert all(set(r) == {"round", "digest", "seed", "devices", "waiting"} for r in requests)  # no index set, no gain
+    assert all(set(r) == {"round", "digest", "secret", "devices", "waiting"} for r in requests)  # no index set, no gain
     assert "FedAvg would upload 9,640" in summary_lines(result)[-1]
 
 

@@ -1,4 +1,4 @@
-"""Where noise and seed come from is agreed on, recorded and kept; and nothing of a device outlives a run."""
+"""Where the noise comes from is agreed on, recorded and kept; and nothing of a device outlives a run."""
 
 import json
 from collections.abc import Callable
@@ -14,6 +14,9 @@ from pfels.errors import InputError, RunError
 from pfels.experiment import loop
 from pfels.flower import client_app, settings
 from pfels.flower.server_app import summary_lines
+from pfels.report import comparison
+from pfels.report.text import server_is_smaller
+from pfels.studies.compare import compared
 from tests.contract.misfits import misfits
 from tests.flower.in_process import RADIO, has_signals, simulated, without_radio
 
@@ -71,11 +74,29 @@ def test_figures_under_known_noise_are_not_valid_and_say_why(flower: Flower):
     assert not any(record["privacy"]["server"]["valid"] for record in result.records)
     assert any("no privacy figure holds" in line for line in summary_lines(result))
     secret, _ = flower(scheme="pfels-plus", rounds=2, noise="secret", out="secret")
-    assert without_radio(secret) == without_radio(own)
     here = secret.summary["privacy"]
+    assert here["server"] == own.summary["privacy"]["server"]
     assert here.keys() & RADIO == {"assumptions"}  # no antenna, and a server that sees who sends
     assert not any("antenna" in each["name"] or "receiver" in each["name"] for each in here["assumptions"])
     assert not any("no privacy figure holds" in line for line in summary_lines(secret))
+
+
+def test_with_a_number_as_seed_no_figure_counts_on_hidden_cohorts(flower: Flower):
+    """Whoever guesses the number knows who was drawn; the server's figure, which holds for that, applies instead."""
+    given, _ = flower(scheme="pfels-plus", rounds=2, noise="secret", out="given")
+    hidden, _ = flower(scheme="pfels-plus", rounds=2, noise="secret", seed="secret", out="hidden")
+    for result, valid in ((given, False), (hidden, True)):
+        privacy = result.summary["privacy"]
+        assert [privacy[name]["valid"] for name in ("server", "exact_per_round", "outsider")] == [True, valid, valid]
+        assert ("can be guessed" in privacy["outsider"]["why"]) == (not valid)
+        assert all(record["privacy"]["exact_per_round"]["valid"] == valid for record in result.records)
+        assert all(record["privacy"]["server"]["valid"] for record in result.records)
+        assert without_radio(result).keys() == without_radio(simulated(scheme="pfels-plus", rounds=2)).keys()
+    assert server_is_smaller(given.summary["privacy"])
+    notes = comparison.notes(compared({"pfels-plus": [given.summary]}))
+    assert any("as against the server, who sees more; who is drawn follows from the seed" in note for note in notes)
+    turns, _ = flower(scheme="pfels-echo", rounds=2, noise="secret", out="turns")
+    assert turns.summary["privacy"]["outsider"]["valid"], "turns hide nobody, and the figure does not count on it"
 
 
 def interrupted(reply: Message, partition: int) -> Message:
@@ -96,36 +117,6 @@ def test_a_run_keeps_the_noise_that_it_began_with(flower: Flower, tmp_path: Path
         with pytest.raises(InputError, match=line):
             loop.run(config, tmp_path / "run", resume=True)
     assert environment(tmp_path)["noise"] == begun
-
-
-def test_a_secret_seed_is_drawn_by_the_server_told_to_the_nodes_and_kept(flower: Flower, tmp_path: Path):
-    run = {"scheme": "pfels-plus", "privacy__adversary": "outsider", "rounds": 3, "noise": "secret", "seed": "secret"}
-    with pytest.raises(KeyboardInterrupt):
-        flower(**run, change=interrupted)
-    seed = load_config(tmp_path / "run" / "config.toml").seed
-    assert environment(tmp_path)["seed"] == "secret"
-    result, grid = flower(**run)
-    assert result.summary["seed"] == seed
-    assert {message.content["request"]["seed"] for message in grid.requests} == {seed}
-    assert all(record["replies"]["used"] for record in result.records if not record.get("lost"))
-    other, _ = flower(**run, out="other")
-    assert other.summary["seed"] != seed
-    assert [r["cohort"] for r in other.records] != [r["cohort"] for r in result.records]
-
-
-def test_a_secret_seed_is_out_of_the_whole_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    asked = []
-    monkeypatch.setattr(settings.secrets, "randbelow", lambda bound: asked.append(bound) or bound - 1)
-    read = settings.read({"out": str(tmp_path / "run"), "seed": "secret"})
-    assert asked == [2**63]
-    assert read.config.seed == 2**63 - 1
-
-
-def test_a_run_with_another_seed_is_not_taken_for_one_with_a_secret_seed(flower: Flower):
-    with pytest.raises(KeyboardInterrupt):
-        flower(scheme="pfels", rounds=3, seed=5, noise="secret", change=interrupted)
-    with pytest.raises(InputError, match="holds a run with another seed"):
-        flower(scheme="pfels", rounds=3, seed="secret", noise="secret")
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,10 @@ def test_a_charge_is_on_the_disk_before_it_returns(ledger: DeviceLedger, monkeyp
     monkeypatch.setattr(device_ledger.os, "fsync", noted)
     ledger.charge({1: 0.01}, BUDGET)
     folder = str(ledger.path.parent)
-    assert len(synced) == 2
+    assert len(synced) == 3
     assert synced[0].startswith(folder)
     assert synced[1] == folder, "the new file, and then its name"
+    assert synced[2] == f"{folder}/.ledger.json.lock", "and then the count beside it"
 
 
 def _charge_many(path: Path) -> None:
@@ -93,6 +94,52 @@ def test_a_lost_ledger_is_an_error_and_not_an_empty_one(ledger: DeviceLedger):
         with pytest.raises(InputError, match=r"ledger\.json: not found; restore it from a backup"):
             use()
     assert not ledger.path.exists()
+
+
+def test_an_older_copy_of_a_ledger_is_refused_and_the_newest_one_is_not(ledger: DeviceLedger):
+    """Else a restored backup would let devices spend again what they have spent since."""
+    ledger.charge({1: 0.01, 5: 0.02}, BUDGET)
+    older = ledger.path.read_bytes()
+    ledger.charge({1: 0.01}, BUDGET)
+    newest = ledger.path.read_bytes()
+    ledger.path.write_bytes(older)
+    for use in (ledger.read, lambda: ledger.charge({1: 0.01}, BUDGET), lambda: ledger.check(BUDGET, **NODE)):
+        with pytest.raises(
+            InputError, match=r"ledger\.json: an older copy, with 2 of 3 transmissions; restore its newest"
+        ):
+            use()
+    assert ledger.path.read_bytes() == older
+    ledger.path.write_bytes(newest)
+    assert ledger.charge({1: 0.01}, BUDGET) == set()
+    assert ledger.read()["spent"]["1"]["participations"] == 3
+
+
+def test_a_kill_between_the_ledger_and_its_count_loses_nothing(ledger: DeviceLedger):
+    """The count follows the file, so it is at most behind."""
+    ledger.charge({1: 0.01}, BUDGET)
+    lock = ledger.path.with_name(".ledger.json.lock")
+    behind = lock.read_bytes()
+    ledger.charge({1: 0.01}, BUDGET)
+    lock.write_bytes(behind)
+    assert ledger.charge({1: 0.01}, BUDGET) == set()
+    assert int(lock.read_bytes()) == ledger.read()["spent"]["1"]["participations"] == 3
+
+
+def test_a_new_ledger_in_place_of_one_that_is_lost_does_not_start_at_zero(ledger: DeviceLedger):
+    ledger.charge({1: 0.01, 5: 0.02}, BUDGET)
+    ledger.path.unlink()
+    with pytest.raises(InputError, match=r"was here before, with 2 transmissions; restore it from its newest backup"):
+        ledger.create(**NODE)
+    assert not ledger.path.exists()
+    ledger.path.with_name(".ledger.json.lock").write_text("x")
+    with pytest.raises(InputError, match=r"\.ledger\.json\.lock is damaged"):
+        ledger.create(**NODE)
+
+
+def test_a_ledger_that_has_sent_nothing_may_be_made_again(ledger: DeviceLedger):
+    ledger.path.unlink()
+    ledger.create(**NODE)
+    assert ledger.charge({1: 0.01}, BUDGET) == set()
 
 
 @pytest.mark.parametrize(

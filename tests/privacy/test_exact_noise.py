@@ -1,6 +1,7 @@
 """Theorems about exact noise: the distribution of the discrete Gaussian, and what it costs in privacy."""
 
 import math
+import os
 from decimal import Context
 
 import numpy as np
@@ -56,16 +57,23 @@ def test_the_integer_bounds_of_the_density_enclose_it(x: int, known: int):
 
 
 @pytest.mark.parametrize("bits", [6, 10, BITS, 21])
-def test_the_density_is_within_its_margin_of_a_chord_on_every_stair(bits: int):
+def test_the_density_is_within_its_margin_of_a_parabola_on_every_stair(bits: int):
     stairs = sampler._staircase(bits)
-    stair = np.repeat(np.arange(0, sampler.STAIRS, 7), 3)
     width = 1 << stairs.width_bits
-    offset = np.tile([0, width // 2, width - 1], len(stair) // 3).astype(np.int32)
-    chords = sampler._chord(stairs, stair, offset).tolist()
-    for i, j, chord in zip(stair.tolist(), offset.tolist(), chords, strict=True):
+    places = [0, width // 7, width // 4, width // 2, 3 * width // 4, width - 1]
+    stair = np.repeat(np.arange(sampler.STAIRS), len(places))
+    offset = np.tile(places, sampler.STAIRS).astype(np.int32)
+    nearly = sampler._nearly(stairs, stair, offset).tolist()
+    for i, j, density in zip(stair.tolist(), offset.tolist(), nearly, strict=True):
         x = (i << stairs.width_bits) + j
         low, high = sampler._density(x, bits)
-        assert chord - stairs.bend[i] < low <= high < chord + stairs.bend[i]
+        assert density - stairs.bend[i] < low <= high < density + stairs.bend[i]
+
+
+def test_few_points_are_left_to_decimal_arithmetic():
+    """The share of the area that lies within the margin of the density."""
+    stairs = sampler._staircase(BITS)
+    assert 2 * stairs.bend.sum() / stairs.upper.sum() < 1 / 390_000
 
 
 def test_the_first_bits_of_a_point_decide_only_what_all_its_bits_would():
@@ -78,7 +86,31 @@ def test_the_first_bits_of_a_point_decide_only_what_all_its_bits_would():
         height = area - stairs.start[stairs.first[begin]]
         assert (height >= 0).all()
         assert (height < stairs.lower[stairs.first[begin]]).all()
-        assert (area < stairs.area).all()
+        assert (area < stairs.upper.sum()).all()
+
+
+def test_points_beyond_the_last_stair_are_not_kept():
+    stairs, begin = sampler._staircase(BITS), np.full(1000, 2**16 - 1, np.uint16)
+    assert int(begin[0]) << 47 > stairs.upper.sum()
+    assert stairs.first[begin[0]] == -1
+    _, kept = sampler._decided(begin, os.urandom(8000), np.zeros(1000, np.int32), stairs, BITS)
+    assert not kept.any()
+
+
+def test_every_point_is_decided_as_decimal_arithmetic_decides_it():
+    """All bits drawn, on stairs and between them: points that integers decide, held to the density itself."""
+    stairs, rng = sampler._staircase(BITS), np.random.default_rng(0)
+    begin = np.flatnonzero(stairs.first < 0)[:-500].astype(np.uint16)
+    offset = rng.integers(0, 1 << stairs.width_bits, len(begin)).astype(np.int32)
+    raw = rng.bytes(8 * len(begin))
+    stair, kept = sampler._decided(begin, raw, offset, stairs, BITS)
+    more = np.frombuffer(raw, np.uint64) >> np.uint64(17)
+    for b, m, o, i, inside in zip(*(v.tolist() for v in (begin, more, offset, stair, kept)), strict=True):
+        height = (b << 47) + m - int(stairs.start[i])
+        assert 0 <= height < stairs.upper[i]
+        low, high = sampler._density((i << stairs.width_bits) + o, BITS)
+        assert height < high if inside else height >= low
+    assert 0.3 < kept.mean() < 0.9
 
 
 def test_points_beside_the_density_are_decided_by_their_fraction(monkeypatch: pytest.MonkeyPatch):

@@ -84,12 +84,15 @@ def test_a_row_is_the_mean_and_spread_of_the_summaries_behind_it(folder: Path, d
 
 
 def test_privacy_is_shown_in_words_that_do_not_promise_more_than_the_figure():
-    none, small, large = {"epsilon": None}, {"epsilon": 3.14159}, {"epsilon": 100.5}
+    none = {"epsilon": None, "valid": False}
+    small, large = {"epsilon": 3.14159, "valid": True}, {"epsilon": 100.5, "valid": True}
     assert [words.epsilon(loss) for loss in (none, small, large)] == ["none", "3.15", "> 100"]
     claims = [{"epsilon": 0.5, "valid": False}, {"epsilon": 0.05, "valid": True}]
     assert [words.claimed_epsilon(claim) for claim in claims] == ["0.5*", "0.05"]
-    kinds = [(none, small), (none, none), (small, large)]
-    assert [words.outsider_epsilon({"outsider": o, "server": s}) for o, s in kinds] == ["as server", "none", "3.15"]
+    guessed, known = small | {"valid": False}, large | {"valid": False}
+    kinds = [(none, small), (none, none), (small, large), (guessed, large), (guessed, known)]
+    shown = ["as server", "none", "3.15", "as server", "3.15"]
+    assert [words.outsider_epsilon({"outsider": o, "server": s}) for o, s in kinds] == shown
 
 
 def test_every_table_of_privacy_figures_names_its_adversary_its_neighbours_and_its_delta(compared: Comparison):

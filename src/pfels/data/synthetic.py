@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pfels.arrays import Reals
 from pfels.data.examples import Examples
 from pfels.data.partition import DeviceBatch
-from pfels.seeding import Purpose, generator
+from pfels.seeding import Purpose, Seed, generator
 
 FEATURES, CLASSES = 60, 10
 DEVIATIONS = np.arange(1, FEATURES + 1) ** -0.6  # √Σⱼⱼ
@@ -42,7 +42,7 @@ class _Law:
 class SyntheticFederation:
     """Any number of devices. With `iid`, all share one rule and one centre, as in the benchmark's Synthetic-IID."""
 
-    seed: int
+    seed: Seed
     devices: int
     per_device: int | None
     alpha: float

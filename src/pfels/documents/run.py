@@ -60,7 +60,7 @@ class Summary(TypedDict):
     """`summary.json`, `pfels run --json` and `Result.summary`: a finished run."""
 
     scheme: str  # the scheme
-    seed: int  # the seed
+    seed: int  # the seed, or the public label of a secret one
     rounds: int  # T
     dimension: int  # d, the number of parameters
     engine: NotRequired[str]  # batched or threaded
@@ -90,6 +90,13 @@ class Environment(TypedDict):
     carrier: NotRequired[str]  # what carried the rounds, in a deployment
     noise: NotRequired[str]  # in a deployment: secret, or seed where every participant can derive the noise
     seed: NotRequired[str]  # in a deployment: secret where the software drew it, or given
+
+
+@document
+class SecretSeed(TypedDict):
+    """`secret.json` of a deployment with `seed = "secret"`: deleted when the run is finished."""
+
+    seed: str  # 256 bits, as hexadecimal digits
 
 
 @document

@@ -18,10 +18,11 @@ from pfels.config.tree import Config
 from pfels.documents.run import Environment, RoundRecord, Summary, Timing
 from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
-from pfels.experiment import log
+from pfels.experiment import log, secret_seed
 from pfels.experiment.log import LogMark
 from pfels.runtime.files import PARTIAL, read_json, to_json, write_atomically
 from pfels.runtime.lazy_torch import Tensor
+from pfels.seeding import Secret
 
 
 def point_name(settings: Mapping[str, Any]) -> str:
@@ -78,8 +79,11 @@ class RunDirectory:
         return self.environment.get("engine")
 
     @contextmanager
-    def opened(self, *, resume: bool, environment: Environment) -> Iterator[Checkpoint | None]:
+    def opened(
+        self, *, resume: bool, environment: Environment, secret: Secret | None = None
+    ) -> Iterator[Checkpoint | None]:
         """Claim the directory for a new run, or for the rest of an unfinished one, and give its checkpoint if any.
+        `secret` is the run's seed where that is secret.
 
         Nothing is written before the directory is known to be fit for it.
         """
@@ -110,6 +114,8 @@ class RunDirectory:
             checkpoint = self.checkpoint() if started else None  # not before: another process may have gone on
             with _writing(self.path, wrong_input=not started):
                 if not started:
+                    if secret is not None:
+                        secret_seed.keep(self.path, secret)
                     write_atomically(self.path / "config.toml", self.config.to_toml().encode())
                 write_atomically(self.path / "environment.json", to_json(environment))
                 with open(self.log, "ab") as file:  # without what a kill left behind the checkpoint
@@ -205,7 +211,8 @@ def check(path: Path, config: Config) -> bool:
     if not path.exists():
         return False
     if not kept.exists():
-        if any(not entry.match(PARTIAL) for entry in path.iterdir()):  # a kill may leave half of the first file
+        left = (secret_seed.NAME, PARTIAL)  # by a kill before the run began
+        if not all(any(map(entry.match, left)) for entry in path.iterdir()):
             raise InputError(f"{path}: holds other files; --out must be new, empty, or a run of the same config")
         return False
     different = differing_keys(load_config(kept), config)

@@ -73,7 +73,7 @@ def run(
         if not ranks.leads:
             return _follow(config, ranks, workers)
         if out is None:
-            experiment = build(config, workers=workers, ranks=ranks)
+            experiment = build(config, workers=workers, ranks=ranks, seed=deployment.secret if deployment else None)
             if play_round is simulate:
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
@@ -108,14 +108,15 @@ def _lead(  # noqa: PLR0917
         summary, last = finished
         ranks.send_start(Start(directory.engine or "", config.rounds, dict(last.tensors)))
         return Result(summary, delivered(last.tensors), partial(directory.records, last.mark))
-    experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks)
+    secret = None if deployment is None else deployment.secret
+    experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks, seed=secret)
     if play_round is simulate:
         require_memory(experiment, copies=3)
     engine = experiment.training.engine
     about: Environment = {**environment(), "engine": engine}
     if deployment is not None:
         about |= deployment.environment()
-    with directory.opened(resume=resume, environment=about) as checkpoint:
+    with directory.opened(resume=resume, environment=about, secret=secret) as checkpoint:
         start = Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {})
         ranks.send_start(start)
         return _play(experiment, directory, checkpoint, progress, play_round, deployment)

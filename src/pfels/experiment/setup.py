@@ -18,7 +18,7 @@ from pfels.schemes.registry import load_scheme
 from pfels.schemes.release import require_sound
 from pfels.schemes.scheme import Scheme, decodes
 from pfels.schemes.setting import Setting
-from pfels.seeding import Purpose, generator
+from pfels.seeding import Purpose, Seed, generator
 from pfels.training import networks
 from pfels.training.local import LocalTraining, resolve
 from pfels.training.networks import Network
@@ -50,16 +50,19 @@ def build(
     engine: str | None = None,
     ranks: Ranks | None = None,
     federation: Federation | None = None,
+    seed: Seed | None = None,
 ) -> Experiment:
     """Everything a run needs, built from its config; wrong data are found here, before anything is written.
 
     `engine` is the one that a run was begun with, if it was; otherwise the config says which. `ranks` are the
-    processes that share the run. `federation` replaces the config's, where a machine has data of its own.
+    processes that share the run. `federation` replaces the config's, where a machine has data of its own. `seed`
+    replaces the config's, where that is the label of a secret one.
     """
+    seed = config.seed if seed is None else seed
     if config.run.device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
     ranks = Ranks(device=config.run.device) if ranks is None else ranks
-    federation = federate(config) if federation is None else federation
+    federation = federate(config, seed) if federation is None else federation
     model, training = config.model, config.training
     network = networks.build(model.name, shape=federation.shape, classes=federation.classes, hidden=model.hidden)
     local = LocalTraining(
@@ -68,9 +71,9 @@ def build(
         engine=engine or resolve(config.run.engine, network),
         pool=OrderedPool(config.run.workers or workers or ranks.cores),
     )  # fmt: skip
-    start = network.initial(generator(config.seed, Purpose.MODEL))
+    start = network.initial(generator(seed, Purpose.MODEL))
     setting = setting_of(config, dimension=network.dimension)
-    draws = Draws(setting, config.seed, device=ranks.device, start=start)
+    draws = Draws(setting, seed, device=ranks.device, start=start)
     scheme = load_scheme(config.scheme, setting)
     require_sound(scheme, draws, start)  # what the scheme itself refuses, such as a δ too large, shows here too
     return Experiment(config, federation, network, local, scheme, draws, ranks)
@@ -91,17 +94,17 @@ def require_memory(experiment: Experiment, *, copies: int) -> None:
         )
 
 
-def federate(config: Config) -> Federation:
-    """The devices of a config and their examples."""
-    data = config.data
+def federate(config: Config, seed: Seed | None = None) -> Federation:
+    """The devices of a config and their examples, as the config's seed or another one spreads them."""
+    data, seed = config.data, config.seed if seed is None else seed
     if data.name == "synthetic":
         features.shape_of(data.features, (synthetic.FEATURES,))  # refused, since these are not images
         return SyntheticFederation(
-            seed=config.seed, devices=data.devices, per_device=data.per_device,
+            seed=seed, devices=data.devices, per_device=data.per_device,
             alpha=data.alpha, beta=data.beta, iid=data.partition == "iid",
         )  # fmt: skip
     dataset = features.extract(datasets.load(data.name, data.path), data.features)
     return partition.split(
-        dataset, generator(config.seed, Purpose.PARTITION), kind=data.partition,
+        dataset, generator(seed, Purpose.PARTITION), kind=data.partition,
         devices=data.devices, per_device=data.per_device, alpha=data.alpha,
     )  # fmt: skip

@@ -29,7 +29,7 @@ class RunState:
     @classmethod
     def fresh(cls, experiment: Experiment) -> Self:
         """Before the first round."""
-        theta = experiment.network.initial(generator(experiment.config.seed, Purpose.MODEL))
+        theta = experiment.network.initial(generator(experiment.draws.seed, Purpose.MODEL))
         ledger = Ledger.empty(devices=experiment.config.data.devices)
         return cls(0, theta.to(experiment.ranks.device), None, None, Memory(), ledger, LogMark())
 

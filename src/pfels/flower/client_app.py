@@ -31,6 +31,7 @@ from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.round import local_updates, transmissions
 from pfels.schemes.scheme import keeps_unsent
+from pfels.seeding import Secret
 from pfels.training.updates import LocalUpdates
 
 Pairs = frozenset[tuple[str, Any]]
@@ -44,7 +45,7 @@ def greet(message: Message, context: Context) -> Message:
     share, node = _share(context.node_config), context.node_config
     try:
         greeting = Greeting.read(message.content)
-        config = settings.config_of(context.run_config, node, seed=greeting.config.get("seed"))
+        config = settings.config_of(context.run_config, node, label=greeting.config.get("seed"))
         noise = settings.noise_of(context.run_config, node)
         same = greeting.digest == settings.digest(config, noise)
         refused = "" if same else settings.difference(greeting.config, config, noise)
@@ -67,8 +68,9 @@ def train(message: Message, context: Context) -> Message:
     """Train the requested devices, and send the signals that the channel is to carry."""
     with one_thread_each():
         request = TrainRequest.read(message.content)
-        run = dict(context.run_config) | ({"seed": request.seed} if context.run_config.get("seed") == SECRET else {})
-        experiment = _experiment(frozenset(run.items()), _relevant(context.node_config))
+        experiment = _experiment(
+            frozenset(context.run_config.items()), _relevant(context.node_config), _secret_seed(request, context)
+        )
         _check_round(request, experiment, context)
         plan = experiment.scheme.prepare(experiment.draws, request.round)
         _check_devices(request, plan, context)
@@ -183,6 +185,15 @@ def _forget(context: Context, t: int, *, last: int) -> None:
                 del context.state[old]
 
 
+def _secret_seed(request: TrainRequest, context: Context) -> Secret | None:
+    """The seed in a request, in a run whose seed is secret."""
+    if context.run_config.get("seed") != SECRET:
+        return None
+    if request.secret is None:
+        raise RunError('seed = "secret": the server did not send it')
+    return request.secret
+
+
 def _noise(context: Context) -> str:
     return settings.noise_of(context.run_config, context.node_config)
 
@@ -201,9 +212,9 @@ def _relevant(node_config: Mapping[str, Any]) -> Pairs:
 
 
 @lru_cache(maxsize=4)
-def _experiment(run_config: Pairs, node_config: Pairs) -> Experiment:
+def _experiment(run_config: Pairs, node_config: Pairs, secret: Secret | None) -> Experiment:
     """The experiment of a run; a process that handles many messages builds it once."""
     run, node = dict(run_config), dict(node_config)
-    config = settings.config_of(run, node)
+    config = settings.config_of(run, node, label=None if secret is None else secret.label)
     own = local_federation(node["local-data"], config, _share(node)) if "local-data" in node else None
-    return build(config, federation=own)
+    return build(config, federation=own, seed=secret)

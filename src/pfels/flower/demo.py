@@ -76,7 +76,7 @@ def _beside_simulator(config: Config, here: Path) -> tuple[Summary, str, float]:
     """The summary of a finished run, a line about it, and how far its model is from the simulator's (relative)."""
     result, simulated = loop.run(config, here), loop.run(config)
     difference = float((result.parameters - simulated.parameters).norm() / simulated.parameters.norm())
-    line = f"{summary_lines(result)[-1]}; {difference:.1e} from the simulator's model"
+    line = f"{summary_lines(result)[-1]}; the model is the simulator's up to {difference:.1e}"
     return result.summary, line, difference
 
 

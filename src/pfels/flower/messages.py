@@ -15,6 +15,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from torch import Tensor
 
 from pfels.arrays import DeviceIds
+from pfels.seeding import Secret
 
 RAW = "float32-le"  # name of the serialisation, in each array's record
 SMALL = 2**18  # up to this many numbers are sent as one field, with minimum overhead; more are sent in chunks
@@ -79,11 +80,11 @@ class NodeShare:
 @dataclass(frozen=True)
 class TrainRequest:
     """A round's request to a node: `devices` send, those whose turn it is after training from θ; `waiting` train and
-    keep their update."""
+    keep their update. `secret` is the run's seed where that is secret."""
 
     round: int
     digest: str
-    seed: int
+    secret: Secret | None
     theta: Tensor
     devices: Sequence[int]
     waiting: Sequence[int]
@@ -93,7 +94,7 @@ class TrainRequest:
         fields = {
             "round": self.round,
             "digest": self.digest,
-            "seed": self.seed,
+            "secret": b"" if self.secret is None else self.secret.key,
             "devices": list(self.devices),
             "waiting": list(self.waiting),
         }
@@ -104,7 +105,8 @@ class TrainRequest:
         """From the content of a message."""
         record, theta = content["request"], numbers(content["model"])
         devices, waiting = list(record["devices"]), list(record["waiting"])
-        return cls(record["round"], record["digest"], record["seed"], theta, devices, waiting)
+        secret = Secret(record["secret"]) if record["secret"] else None
+        return cls(record["round"], record["digest"], secret, theta, devices, waiting)
 
 
 def signals_record(signals: Tensor, silent: Sequence[int] = (), refused: Sequence[int] = ()) -> RecordDict:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfels.flower.keystream import keystream
 from pfels.privacy.discrete_gaussian import Whole
 from pfels.privacy.lattice import Lattice, require_range
 from pfels.schemes.draws import Draws
@@ -88,7 +89,7 @@ def received_noise(scheme: Scheme, draws: Draws, plan: RoundPlan, A: Tensor | No
     width = draws.setting.dimension if A is None else len(A)
     if plan.air is not None:
         lattice = Lattice.for_noise(draws.setting.noise_std)
-        return ExactSum(lattice, lattice.noise(width))
+        return ExactSum(lattice, lattice.noise(width, random_bytes=keystream))
     if adds_noise(scheme) and len(plan.sending):
         std = min(scheme.noise_std(plan, device) for device in plan.sending.tolist())
         return ExactSum(Lattice.for_noise(std), np.zeros(width, np.int64), noisy=True)
@@ -103,13 +104,19 @@ class ExactNoise:
 
     def __init__(self, rows: int = 1) -> None:
         self._rows, self._drawn = rows, np.empty(0, np.int64)
+        self._std, self._lattice = 0.0, Lattice(1.0)
 
     def __call__(self, row: Tensor, std: float) -> None:
         """Add noise of this standard deviation to a row, in place."""
         if std == 0:
             return
-        lattice, width = Lattice.for_noise(std), len(row)
+        if std != self._std:
+            self._std, self._lattice = std, Lattice.for_noise(std)
+        lattice, width = self._lattice, len(row)
         if len(self._drawn) < width:
-            self._drawn = lattice.noise(self._rows * width)
+            self._drawn = lattice.noise(self._rows * width, random_bytes=keystream)
         noise, self._drawn = self._drawn[:width], self._drawn[width:]
-        row.copy_(torch.from_numpy(lattice.real(lattice.inward(row.double().numpy()) + noise)))
+        values = row.numpy()
+        steps = lattice.inward(values)
+        steps += noise
+        lattice.real(steps, out=values)

@@ -37,16 +37,20 @@ class RoundJournal:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "begun.json"
+        self._last: int | None = None
 
     def begin(self, t: int) -> bool:
         """Enter round t before any node is asked; False if it was entered before."""
-        if t <= self._last():
+        if self._last is None:
+            self._last = self._read()
+        if t <= self._last:
             return False
         journal: Journal = {"round": t}
         write_atomically(self._path, to_json(journal))
+        self._last = t
         return True
 
-    def _last(self) -> int:
+    def _read(self) -> int:
         content = read_json(self._path)
         return -1 if content is None else validated(Journal, content, printable(self._path))["round"]
 

@@ -5,7 +5,6 @@ preset. A SuperNode may fix keys in its node config, `noise` included; it then r
 """
 
 import hashlib
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,28 +17,30 @@ from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.run import Environment
 from pfels.documents.validate import validated
 from pfels.errors import InputError
+from pfels.experiment import secret_seed
 from pfels.flower import budget
 from pfels.privacy.events import Sampling
 from pfels.runtime.files import printable, read_json
+from pfels.seeding import Secret
 
 OWN_KEYS = ("preset", "set", "out", "noise", "reply_timeout_s")
 NODE_KEYS = ("partition-id", "num-partitions", "local-data", "noise", *budget.KEYS)
 LOCAL_KEYS = NEUTRAL_KEYS | {"data.path", "run.device", "run.engine", "run.eval_every"}  # may differ between machines
 SECRET = "secret"
-SEED_RANGE = 2**63  # the seeds that a config takes
 
 
 @dataclass(frozen=True)
 class Settings:
     """A run: its config, its run directory at the server, where noise and seed come from, and the timeout for replies.
 
-    `noise` is `secret` or `seed`. `secret_seed` says that the software drew the seed.
+    `noise` is `secret` or `seed`. With `secret_seed`, which the software drew, the config's seed is its public label.
+    A finished run has only that label left.
     """
 
     config: Config
     out: Path
     noise: str
-    secret_seed: bool
+    secret_seed: Secret | None
     reply_timeout_s: float
 
     @property
@@ -56,11 +57,12 @@ def read(run_config: Mapping[str, Any]) -> Settings:
     out = run_config.get("out", "")
     if not isinstance(out, str) or not out:
         raise InputError("out: must name the run directory at the server")
-    secret_seed = run_config.get("seed") == SECRET
-    config = config_of(run_config, seed=_secret_seed(Path(out)) if secret_seed else None)
-    if noise == SECRET and not secret_seed:
+    hidden = run_config.get("seed") == SECRET
+    secret, label = _secret_seed(Path(out)) if hidden else (None, None)
+    config = config_of(run_config, label=label)
+    if noise == SECRET and not hidden:
         _require_secret_seed(config)
-    return Settings(config, Path(out), noise, secret_seed, float(timeout))
+    return Settings(config, Path(out), noise, secret, float(timeout))
 
 
 def noise_of(run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None) -> str:
@@ -71,14 +73,23 @@ def noise_of(run_config: Mapping[str, Any], node_config: Mapping[str, Any] | Non
     return str(noise)
 
 
-def _secret_seed(out: Path) -> int:
-    """A seed out of all that a config takes: the one of the run in `out`, if that began with one, or a new one."""
+def _secret_seed(out: Path) -> tuple[Secret | None, int]:
+    """The secret seed of the run in `out` and its label, or a new one; a finished run has its label alone."""
+    secret = secret_seed.kept(out)
     if not (out / "config.toml").exists():
-        return secrets.randbelow(SEED_RANGE)
+        secret = Secret.drawn() if secret is None else secret
+        return secret, secret.label
     path = out / "environment.json"
     if validated(Environment, read_json(path) or {}, printable(path)).get("seed") != SECRET:
         raise InputError(f'seed = "secret": {printable(out)} holds a run with another seed; choose another out')
-    return load_config(out / "config.toml").seed
+    label = load_config(out / "config.toml").seed
+    if secret is None and not (out / "summary.json").exists():
+        raise InputError(
+            f"{printable(out / secret_seed.NAME)}: missing, so the run cannot continue; choose another out"
+        )
+    if secret is not None and secret.label != label:
+        raise InputError(f"{printable(out / secret_seed.NAME)}: is the seed of another run; choose another out")
+    return secret, label
 
 
 def _require_secret_seed(config: Config) -> None:
@@ -93,14 +104,18 @@ def _require_secret_seed(config: Config) -> None:
 
 
 def config_of(
-    run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None, *, seed: int | None = None
+    run_config: Mapping[str, Any], node_config: Mapping[str, Any] | None = None, *, label: int | None = None
 ) -> Config:
-    """The config of a run, with the keys that a node fixes. `seed` is the run's seed where that is secret."""
+    """The config of a run, with the keys that a node fixes. `label` stands for the run's seed where that is secret."""
     asked = {key: value for key, value in run_config.items() if key not in OWN_KEYS and value != ""}
     if asked.get("seed") == SECRET:
-        asked["seed"] = seed
+        asked["seed"] = label
     more = dict(map(parse_override, str(run_config.get("set", "")).split()))  # such as the scheme's own settings
     fixed = {key: value for key, value in (node_config or {}).items() if key not in NODE_KEYS}
+    if fixed.get("seed") == SECRET:
+        if run_config.get("seed") != SECRET:
+            raise InputError('seed: this node takes part only in runs with seed = "secret"')
+        del fixed["seed"]
     config = load_config(str(run_config.get("preset", "demo")), asked | more | fixed)
     _require_digital(config)
     return config

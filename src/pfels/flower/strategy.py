@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfels.config.tree import Config
 from pfels.errors import RunError
-from pfels.experiment import loop
+from pfels.experiment import loop, secret_seed
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.loop import Progress
 from pfels.experiment.result import Result
@@ -34,6 +34,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
     def __init__(self, wanted: Settings, *, progress: Progress = lambda record: None) -> None:
         self.wanted, self.progress = wanted, progress
         self.nodes: Nodes | None = None
+        self.journal = RoundJournal(wanted.out)
         self.round: ServerRound | None = None
         self.heard: dict[int, set[int]] = {}  # by round: the devices heard at their turn, while echoes of it may follow
         self.finished: Result | None = None
@@ -50,8 +51,9 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             resume=(self.wanted.out / "config.toml").exists(),
             progress=self.progress,
             play_round=self.play_round,
-            deployment=Deployment(f"Flower {version('flwr')}", noise, secret_seed=self.wanted.secret_seed),
+            deployment=Deployment(f"Flower {version('flwr')}", noise, self.wanted.secret_seed),
         )
+        secret_seed.delete(self.wanted.out)  # also after a run that was finished, but killed before it got here
         if self.round is not None and remembers(self.round.scheme):
             self.nodes.farewell()
         return FlowerResult(arrays=ArrayRecord([self.finished.parameters.numpy()]))
@@ -64,7 +66,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             experiment.scheme, experiment.draws, plan, theta, decoded=memory.decoded, heard=self.heard, secret=secret
         )
         number = plan.round + 1
-        if secret and not RoundJournal(self.wanted.out).begin(plan.round):
+        if secret and not self.journal.begin(plan.round):
             log(WARNING, "round %d was in progress when the run stopped: charged, not repeated", number)
             return self.round.lost()
         for line in self.nodes.greet():  # nodes that joined late and cannot take part; the run continues
@@ -87,7 +89,7 @@ class OverTheAir(Strategy):  # type: ignore[misc]
             devices, silent = (share[node].tolist() if node in share else [] for share in (sending, waiting))
             current.asked[node] = devices
             request = TrainRequest(
-                plan.round, nodes.greeting.digest, self.wanted.config.seed, current.theta, devices, silent
+                plan.round, nodes.greeting.digest, self.wanted.secret_seed, current.theta, devices, silent
             )
             yield Message(request.record(), node, MessageType.TRAIN, ttl=nodes.timeout_s, group_id=current.group)
 

@@ -1,7 +1,8 @@
 """A node's ledger on disk: what each of its devices has spent against the server, over all runs and restarts.
 
 A charge is on the disk before anything is sent, and what would exceed the budget of the node's owner is refused. The
-file is made once, by its owner. One that is missing or damaged is an error, never an empty ledger.
+file is made once, by its owner. One that is missing or damaged is an error, never an empty ledger. The lock file beside
+it counts the transmissions too, so that neither an older copy nor a second new file is taken for the ledger.
 """
 
 import fcntl
@@ -64,6 +65,10 @@ class DeviceLedger:
         with self._locked():
             if self.path.exists():
                 raise InputError(f"{self._name}: exists already; a ledger is made once, and never starts again at zero")
+            if sent := self._counted():
+                raise InputError(
+                    f"{self._name}: was here before, with {sent} transmissions; restore it from its newest backup"
+                )
             self._write({
                 "format": FORMAT, "devices": devices, "partition": partition, "partitions": partitions,
                 "budget": None, "spent": {}, "sha256": "",
@@ -71,6 +76,7 @@ class DeviceLedger:
 
     def read(self) -> LedgerFile:
         """What the file holds, verified."""
+        counted = self._counted()  # before the file: a charge writes it after that
         content = read_json(self.path)
         if content is None:
             raise InputError(
@@ -82,6 +88,11 @@ class DeviceLedger:
             raise InputError(f"{self._name}: written in format {ledger['format']}; this version reads format {FORMAT}")
         if ledger["sha256"] != _digest(ledger):
             raise InputError(f"{self._name}: damaged or altered; restore it from a backup")
+        if _transmissions(ledger) < counted:
+            raise InputError(
+                f"{self._name}: an older copy, with {_transmissions(ledger)} of {counted} transmissions; restore its "
+                "newest one"
+            )
         return ledger
 
     def check(self, budget: OwnerBudget, *, devices: int, partition: int, partitions: int) -> None:
@@ -123,6 +134,24 @@ class DeviceLedger:
 
     def _write(self, ledger: LedgerFile) -> None:
         write_durably(self.path, to_json({**ledger, "sha256": _digest(ledger)}))
+        with open(self._lock, "r+b") as file:
+            file.write(f"{_transmissions(ledger):020d}\n".encode())  # always as long, so never half of an old one
+            file.flush()
+            os.fsync(file.fileno())
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.lock")
+
+    def _counted(self) -> int:
+        """How many transmissions the lock file has counted; 0 if there is none yet, or for whoever may only look."""
+        try:
+            text = self._lock.read_bytes().strip()
+        except (FileNotFoundError, PermissionError):
+            return 0
+        if text and not text.isdigit():
+            raise InputError(f"{self._name}: {self._lock.name} is damaged; restore both from a backup")
+        return int(text or b"0")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -130,7 +159,7 @@ class DeviceLedger:
         if not self.path.parent.is_dir():
             raise InputError(f"{self._name}: its folder does not exist; choose one that does")
         try:
-            lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
@@ -139,6 +168,10 @@ class DeviceLedger:
         except OSError as error:
             reason = error.strerror or str(error)
             raise RunError(f"{self._name}: cannot be written ({reason}), so nothing is sent; fix the cause") from None
+
+
+def _transmissions(ledger: LedgerFile) -> int:
+    return sum(entry["participations"] for entry in ledger["spent"].values())
 
 
 def _digest(ledger: LedgerFile) -> str:

@@ -5,15 +5,16 @@ is never longer than it was and its norm bound s stands. A device's data then mo
 all, and the noise is a discrete Gaussian on the same steps, of the same σ.
 """
 
+import os
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from pfels.arrays import Reals
 from pfels.errors import GuardError
 from pfels.privacy.checks import require_positive
-from pfels.privacy.discrete_gaussian import BITS, Whole, discrete_gaussian
+from pfels.privacy.discrete_gaussian import BITS, RandomBytes, Whole, discrete_gaussian
 
 SMOOTHING = 9.0  # τ² of `lattice_mu_squared`, in steps²
 LARGEST = 2.0**62  # two such numbers add up within 63 bits
@@ -37,19 +38,20 @@ class Lattice:
         >>> Lattice(0.25).inward(np.array([0.8, -0.8])).tolist()
         [3, -3]
         """
-        return self._whole(np.trunc(values / self.step))
+        return self._whole(np.divide(values, self.step, dtype=np.float64))  # which drops the fractions
 
     def nearest(self, values: Reals) -> Whole:
         """Values as numbers of steps, rounded: for values that were on this lattice and travelled as floats."""
-        return self._whole(np.rint(values / self.step))
+        return self._whole(np.rint(np.divide(values, self.step, dtype=np.float64)))
 
-    def noise(self, count: int) -> Whole:
+    def noise(self, count: int, *, random_bytes: RandomBytes = os.urandom) -> Whole:
         """`count` numbers of exact noise, fresh at every call."""
-        return discrete_gaussian(count)
+        return discrete_gaussian(count, random_bytes=random_bytes)
 
-    def real(self, whole: Whole) -> Reals:
-        """Numbers of steps as values."""
-        return whole.astype(np.float64) * self.step
+    def real(self, whole: Whole, out: Any = None) -> Reals:
+        """Numbers of steps as values, computed in double precision; `out` may take them as single ones."""
+        found: Reals = np.multiply(whole, self.step, out=out, dtype=np.float64, casting="same_kind")
+        return found
 
     def _whole(self, steps: Reals) -> Whole:
         require_range(steps)

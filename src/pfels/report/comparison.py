@@ -127,12 +127,14 @@ def _outsider(name: str, row: AggregateRow) -> list[str]:
     outsider, server = row["privacy"]["outsider"], row["privacy"]["server"]
     if outsider["epsilon"] is None:
         return []
+    known = "" if server["valid"] else " NOT valid here either."
     if server_is_smaller(row["privacy"]):
+        why = outsider["why"] if server["valid"] and not outsider["valid"] else "a bound of its own is larger"
         return [
             f"{name} against an outsider who sees only the models: ε = {server['display']} at δ = {server['delta']:g}, "
-            f"{server['neighbours']} neighbours, as against the server, who sees more; a bound of its own is larger."
+            f"{server['neighbours']} neighbours, as against the server, who sees more; {why}.{known}"
         ]
     return [
         f"{name} against an outsider who sees only the models: ε = {outsider['display']} at δ = "
-        f"{outsider['delta']:g}, {outsider['neighbours']} neighbours ({outsider['accountant']})."
+        f"{outsider['delta']:g}, {outsider['neighbours']} neighbours ({outsider['accountant']}).{known}"
     ]

@@ -99,8 +99,10 @@ def outsider_epsilon(privacy: RunPrivacy) -> str:
 
 def server_is_smaller(privacy: RunPrivacy) -> bool:
     """Whether the server's figure is the best one known against an outsider."""
-    server, outsider = privacy["server"]["epsilon"], privacy["outsider"]["epsilon"]
-    return server is not None and (outsider is None or server < outsider)
+    server, outsider = privacy["server"], privacy["outsider"]
+    if server["epsilon"] is None or outsider["epsilon"] is None:
+        return server["epsilon"] is not None
+    return server["epsilon"] < outsider["epsilon"] or (server["valid"] and not outsider["valid"])
 
 
 def claimed_epsilon(claim: Figure | None) -> str:

@@ -36,11 +36,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file by `content` atomically: readers see the old or the new content, even after a crash."""
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Replace a file by `content` atomically: readers see the old or the new content, even after a crash.
+
+    `mode` limits its permissions, as the process's umask does.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "wb") as file:
+        with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -50,9 +53,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
-def write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """Replace a file by `content` atomically, and return once that survives a power failure."""
-    write_atomically(path, content)
+    write_atomically(path, content, mode=mode)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

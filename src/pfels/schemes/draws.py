@@ -12,7 +12,7 @@ from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.privacy.events import Sampling
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.setting import Setting
-from pfels.seeding import BLOCK, Purpose, generator
+from pfels.seeding import BLOCK, Purpose, Seed, generator
 from pfels.uplink import channel, cohort, compression, spectrum
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Draws:
     """
 
     setting: Setting
-    seed: int
+    seed: Seed
     device: str = "cpu"
     start: Tensor | None = None
 
@@ -121,7 +121,7 @@ class Draws:
 
 
 @lru_cache(maxsize=4)  # one order serves a whole run
-def _order(seed: int, devices: int) -> DeviceIds:
+def _order(seed: Seed, devices: int) -> DeviceIds:
     """All devices in the order of their turns."""
     order = generator(seed, Purpose.TURNS).permutation(devices)
     order.setflags(write=False)
@@ -129,7 +129,7 @@ def _order(seed: int, devices: int) -> DeviceIds:
 
 
 @lru_cache(maxsize=2)
-def _blocks(seed: int, dimension: int, count: int) -> list[Tensor]:
+def _blocks(seed: Seed, dimension: int, count: int) -> list[Tensor]:
     """The blocks of coordinates that take turns."""
     return compression.blocks(generator(seed, Purpose.BLOCKS), dimension=dimension, count=count)
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.runtime.lazy_torch import Tensor, torch
-from pfels.seeding import Purpose, scalars
+from pfels.seeding import Purpose, Seed, scalars
 
 
-def draw_gains(*, seed: int, round: int, devices: DeviceIds, mean: float, low: float, high: float) -> Gains:
+def draw_gains(*, seed: Seed, round: int, devices: DeviceIds, mean: float, low: float, high: float) -> Gains:
     """The complex gain of every device in this round: |h| exponential, clipped to [low, high]; φ uniform."""
     magnitudes = scalars(lambda g, n: g.exponential(mean, n), seed, Purpose.GAIN, devices=devices, round=round)
     phases = scalars(lambda g, n: g.uniform(0, 2 * math.pi, n), seed, Purpose.PHASE, devices=devices, round=round)
@@ -24,7 +24,7 @@ def draw_gains(*, seed: int, round: int, devices: DeviceIds, mean: float, low: f
 
 
 def draw_other_strengths(
-    *, seed: int, round: int, devices: DeviceIds, antennas: int, mean: float, low: float, high: float
+    *, seed: Seed, round: int, devices: DeviceIds, antennas: int, mean: float, low: float, high: float
 ) -> Reals:
     """|h| from every device to each of the receiver's other antennas in this round, one row per antenna, by the law of
     the first one and independent of it. More antennas leave the first rows as they are."""
@@ -35,7 +35,7 @@ def draw_other_strengths(
     return np.clip(np.array(rows).reshape(antennas - 1, len(devices)), low, high)
 
 
-def draw_errors(*, seed: int, round: int, devices: DeviceIds, gain_db: float, phase_deg: float) -> Gains:
+def draw_errors(*, seed: Seed, round: int, devices: DeviceIds, gain_db: float, phase_deg: float) -> Gains:
     """h/ĥ, the true gain over the one that a device knows: uniform in dB and in degrees, within these bounds."""
     db = scalars(lambda g, n: g.uniform(-1, 1, n), seed, Purpose.GAIN_ERROR, devices=devices, round=round) * gain_db
     turn = scalars(lambda g, n: g.uniform(-1, 1, n), seed, Purpose.PHASE_ERROR, devices=devices, round=round)
@@ -44,7 +44,7 @@ def draw_errors(*, seed: int, round: int, devices: DeviceIds, gain_db: float, ph
 
 
 def draw_powers(
-    *, seed: int, devices: DeviceIds, dimension: int, noise_std: float, low_db: float, high_db: float, scale: str
+    *, seed: Seed, devices: DeviceIds, dimension: int, noise_std: float, low_db: float, high_db: float, scale: str
 ) -> Reals:
     """The power limit Pᵢ = SNRᵢ·d·σ₀² of every device, the same in all rounds; SNRᵢ uniform in dB or as a ratio."""
     u = scalars(lambda g, n: g.uniform(size=n), seed, Purpose.POWER, devices=devices)

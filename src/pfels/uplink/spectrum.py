@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.runtime.lazy_torch import Tensor, torch
-from pfels.seeding import Purpose, generator, normal_rows, scalars
+from pfels.seeding import Purpose, Seed, generator, normal_rows, scalars
 from pfels.uplink.tdl import PROFILES, steering, subcarrier_frequencies
 
 Single = NDArray[np.float32]
@@ -55,7 +55,7 @@ class Fading:
         return math.exp(-self.floor)
 
 
-def draw_fading(*, seed: int, round: int, devices: DeviceIds, band: Band, fading: Fading) -> Single:
+def draw_fading(*, seed: Seed, round: int, devices: DeviceIds, band: Band, fading: Fading) -> Single:
     """|G(f)|² of each device on each subcarrier in this round, one row per device."""
     profile = PROFILES[fading.profile]
     count = len(profile.delays)
@@ -94,7 +94,7 @@ def typical_costs(band: Band, fading: Fading) -> Reals:
 class Spectrum:
     """What differs between the subcarriers of some senders in one round, worked out when it is first asked for."""
 
-    seed: int
+    seed: Seed
     round: int
     devices: DeviceIds
     band: Band
@@ -176,7 +176,7 @@ class Spectrum:
             total.addcmul_(part, factors[: part.shape[-1]])
 
 
-def draw_offsets(*, seed: int, round: int, devices: DeviceIds, bound_s: float) -> Reals:
+def draw_offsets(*, seed: Seed, round: int, devices: DeviceIds, bound_s: float) -> Reals:
     """How late each device's symbols arrive in this round, in seconds: uniform within ±`bound_s`."""
     return scalars(lambda g, n: g.uniform(-1, 1, n), seed, Purpose.TIMING_ERROR, devices=devices, round=round) * bound_s
 

@@ -85,7 +85,7 @@ def test_ledger_totals_are_the_sum_of_the_rounds(scheme: str):
 
 
 def test_airtime_follows_from_the_subcarriers_of_every_round(scheme: str):
-    e = build(small(scheme=scheme, channel__subcarriers=100, channel__slot_ms=3.0))
+    e = build(small(scheme=scheme, channel__subcarriers=100, channel__slot_ms=3.0, radio__frame="paper"))
     settled = [e.scheme.prepare(e.draws, t).subcarriers for t in range(6)]
     result = loop.run(e.config)
     assert [r["subcarriers"] for r in result.records] == settled

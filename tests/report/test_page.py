@@ -193,7 +193,7 @@ def test_an_unfinished_run_is_shown_with_what_it_has(compared: Comparison, docum
     assert "unfinished: 4 of 6 rounds" in page.text
     assert any("cut-short" in command and "--resume" in command for command in _commands(document))
     airtime = next(row.airtime for row in comparison_rows(compared) if row.note)
-    assert airtime == words.seconds(4 * 0.01)  # a slot of 10 ms per round, however few of its subcarriers are used
+    assert airtime == words.seconds(4 * 0.001)  # a slot of 1 ms per round, however few of its subcarriers are used
     drawn = [trace for trace in page.figures["s1-train-loss"]["data"] if "unfinished" in trace.get("name", "")]
     assert [len(trace["y"]) for trace in drawn] == [4]
 

@@ -55,8 +55,8 @@ class StandIn:
 
 def _config(preset: str, overrides: Mapping[str, Any]) -> Config:
     """A preset with settings for all three schemes of the paper, as the paper has them and not tuned for any: PFELS
-    uses every one that the others use."""
-    return load_config(preset, {**overrides, "scheme": "pfels"}, tuned=False)
+    uses every one that the others use. Airtime is by the paper's reading."""
+    return load_config(preset, {"radio.frame": "paper", **overrides, "scheme": "pfels"}, tuned=False)
 
 
 def choose_stand_in(

@@ -93,7 +93,7 @@ def evaluate(network: Network, theta: Tensor, examples: Examples, *, pool: Order
 
     def work(start: int, scratch: Scratch) -> tuple[int, float]:
         with torch.no_grad():
-            x, y = examples.take(torch.arange(start, min(start + EVALUATION_BATCH, len(examples))))
+            x, y = examples.between(start, start + EVALUATION_BATCH)
             labels = y.to(theta.device)
             logits = network.logits(theta, x.to(theta.device), scratch)
             loss = F.cross_entropy(logits, labels, reduction="sum")

@@ -37,7 +37,8 @@ class Examples:
 
     def between(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """The examples and labels from `start` up to `stop`."""
-        return self._floats(self.x[start:stop]), self.y[start:stop]
+        x = self.x[start:stop]  # copied if it is float32 already: the last bits of a product depend on its place in memory
+        return self._floats(x.clone() if x.dtype == torch.float32 else x), self.y[start:stop]
 
     def _floats(self, x: Tensor) -> Tensor:
         scaled = x.float().div_(255) if x.dtype == torch.uint8 else x.float()

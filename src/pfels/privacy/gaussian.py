@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar, overload
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from pfels.arrays import Reals
 
@@ -127,7 +127,9 @@ def revealed_epsilon(*, noise_multiplier: float, rate: float, rounds: int, delta
     (√K/z)-GDP; a mixture is no worse than its parts (joint convexity), so δ(ε) ≤ E δ(ε; √K/z). Nearly exact where the
     noise hides so little that sampling hides nothing, and exact at q = 1.
     """
-    count, mean = stats.binom(rounds, rate), rounds * rate
+    from scipy.stats import binom  # takes longer to import than most figures take
+
+    count, mean = binom(rounds, rate), rounds * rate
     slack = 1e-6 * delta  # rare counts are not priced one by one: few count as the fewest kept, many as δ = 1
     c = -math.log(slack)
     fewest = max(1, math.floor(mean - math.sqrt(2 * c * mean)))

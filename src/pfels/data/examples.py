@@ -37,7 +37,7 @@ class Examples:
 
     def between(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """The examples and labels from `start` up to `stop`."""
-        x = self.x[start:stop]  # copied if it is float32 already: the last bits of a product depend on its place in memory
+        x = self.x[start:stop]  # never a view: where it begins in memory would change the last bits of products
         return self._floats(x.clone() if x.dtype == torch.float32 else x), self.y[start:stop]
 
     def _floats(self, x: Tensor) -> Tensor:

@@ -105,7 +105,7 @@ def local_updates(
         yield part.behind(mine.start), finite
 
 
-def sent_chunks(
+def sent_chunks(  # noqa: PLR0917
     scheme: Scheme,
     draws: Draws,
     plan: RoundPlan,

@@ -27,7 +27,7 @@ from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.errors import InputError
 from pfels.report import comparison
 from pfels.report.terminal import budget_notes, print_json, print_notes, print_table, say
-from pfels.seeding import TUNING_SEEDS
+from pfels.runtime.processes import warm_up
 
 Grid = Annotated[
     list[str] | None,
@@ -86,6 +86,10 @@ def command(
     if not tune and (grid or tuning_seeds is not None):
         raise InputError(f"{'--grid' if grid else '--tuning-seeds'}: is for --tune; give both, or use pfels sweep")
 
+    if jobs > 1:
+        warm_up("pfels.studies.sweep")  # while PyTorch is imported here
+
+    from pfels.seeding import TUNING_SEEDS
     from pfels.studies.compare import compare, tuning_of  # not before the input is known to be right
     from pfels.studies.comparison_files import write
     from pfels.studies.sweep import parse_axes

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from pfels.cli.options import Json
-from pfels.data import cache, install
+from pfels.data import cache
 from pfels.data.catalog import CATALOG, Entry, find
 from pfels.documents.data import DataSet
 from pfels.errors import RunError
@@ -81,6 +81,8 @@ def get(
 
         pfels data get mnist-writers --from mnist_by_writer.npz
     """
+    from pfels.data import install  # not for the help: it brings NumPy
+
     with _bar() as progress:
         installed = install.get(name, given=given, say=say, progress=progress)
     if json:
@@ -102,6 +104,8 @@ def check(name: Name, json: Json = False) -> None:
 
         pfels data check cifar10 --json | jq .faults
     """
+    from pfels.data import install
+
     with _bar() as progress:
         verdict = install.check(name, progress)
     if json:
@@ -116,7 +120,7 @@ def check(name: Name, json: Json = False) -> None:
 
 
 def _document(entry: Entry) -> DataSet:
-    path = install.place(entry)
+    path = _place(entry)
     return {
         "name": entry.name,
         "title": entry.title,
@@ -133,8 +137,14 @@ def _document(entry: Entry) -> DataSet:
     }
 
 
+def _place(entry: Entry) -> Path | None:
+    from pfels.data import install
+
+    return install.place(entry)
+
+
 def _state(entry: Entry) -> str:
-    path = install.place(entry)
+    path = _place(entry)
     return "always" if path is None else "yes" if path.exists() else "no"
 
 

@@ -10,6 +10,7 @@ from pfels.cli.progress import watch
 from pfels.documents.studies import GridShare, Sweep
 from pfels.errors import InputError
 from pfels.report.terminal import print_json, print_table, say, scientific, spread
+from pfels.runtime.processes import warm_up
 
 
 def command(
@@ -41,6 +42,9 @@ def command(
     """
     if not axes:
         raise InputError("--grid: needed at least once, such as --grid compression.ratio=0.1,0.3")
+    if jobs > 1:
+        warm_up("pfels.studies.sweep")  # while PyTorch is imported here
+
     from pfels.studies.sweep import parse_axes, sweep
 
     table = parse_axes(axes)

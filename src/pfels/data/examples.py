@@ -32,11 +32,17 @@ class Examples:
 
     def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The examples and labels with these indices, which may have any shape."""
-        return self._floats(self.x[rows]), self.y[rows]
+        chosen = self.x.index_select(0, rows.reshape(-1))  # copies whole examples, which `x[rows]` does not
+        return self._floats(chosen.view(*rows.shape, *self.shape)), self.y[rows]
+
+    def between(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """The examples and labels from `start` up to `stop`."""
+        x = self.x[start:stop]  # never a view: where it begins in memory would change the last bits of products
+        return self._floats(x.clone() if x.dtype == torch.float32 else x), self.y[start:stop]
 
     def _floats(self, x: Tensor) -> Tensor:
         scaled = x.float().div_(255) if x.dtype == torch.uint8 else x.float()
-        return scaled if (self.centre, self.spread) == (0.0, 1.0) else (scaled - self.centre) / self.spread
+        return scaled if (self.centre, self.spread) == (0.0, 1.0) else (scaled - self.centre).div_(self.spread)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def with_assumptions(
 ) -> RunPrivacy:
     """The figures of a run with what each assumption of the server's one costs if it fails. `over_air` is off where a
     digital network carried the rounds."""
-    delta, mu_squared = link.setting.delta, float(ledger.mu_squared.max(initial=0.0))
+    delta, mu_squared = link.setting.delta, ledger.spent.most.spent
     costs = antenna_costs(link, rounds=rounds) if over_air and not math.isinf(mu_squared) else None
     flat = link.setting.fading is None
     prices = priced_assumptions(mu_squared=mu_squared, delta=delta, over_air=costs is not None, flat=flat)

@@ -11,6 +11,7 @@ from pfels.config.tree import Config
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.link import Link, frame_of, link_of
 from pfels.privacy.accountant import ServerLedger
+from pfels.privacy.spent import Tally
 from pfels.schemes.draws import CachedDraws, DrawCache
 from pfels.schemes.exposure import as_received
 from pfels.schemes.plan import RoundPlan
@@ -81,7 +82,7 @@ class Forecast:
         ids = np.flatnonzero(self._participations)
         return Ledger(
             server=ServerLedger(self.setting.devices, ids, self._mu_squared[ids], self._participations[ids]),
-            noise_multipliers=Counter(self.noise_multipliers),
+            noise_multipliers=Tally(Counter(self.noise_multipliers)),
             energy_bound=math.fsum(self.energies) if self.energies else None,
             subcarriers=self.subcarriers,
             slots=self.slots,

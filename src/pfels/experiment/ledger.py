@@ -1,7 +1,6 @@
 """What a run has used: energy, spectrum, airtime and privacy; one record per round, totals for the run."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,6 +10,7 @@ from pfels.documents.run import LinkTotals, RoundRecord
 from pfels.privacy.accountant import ServerLedger, outsider_loss
 from pfels.privacy.assumptions import SMALL_DELTA
 from pfels.privacy.figures import claimed_figure, exact_figure
+from pfels.privacy.spent import Tally
 from pfels.runtime.lazy_torch import Tensor, torch
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.setting import Setting
@@ -25,7 +25,7 @@ class Ledger:
     """
 
     server: ServerLedger
-    noise_multipliers: Mapping[float, int]
+    noise_multipliers: Tally
     energy: float | None = None
     energy_bound: float | None = None
     subcarriers: int = 0
@@ -38,14 +38,14 @@ class Ledger:
     @classmethod
     def empty(cls, *, devices: int) -> Self:
         """The ledger before the first round."""
-        return cls(ServerLedger.empty(devices=devices), {})
+        return cls(ServerLedger.empty(devices=devices), Tally({}))
 
     def after(self, plan: RoundPlan, result: RoundResult, *, slots: int) -> Self:
         """The ledger after one more round; this one stays as it is."""
-        multipliers = Counter(self.noise_multipliers)
+        multipliers = self.noise_multipliers
         # A round in which nobody happened to send is a release all the same: its noise says that nobody did.
         if plan.event.participants or plan.event.noise_multiplier > 0:
-            multipliers[plan.event.noise_multiplier] += 1
+            multipliers = multipliers.plus(plan.event.noise_multiplier)
         air = plan.air
         return replace(
             self,
@@ -135,11 +135,11 @@ class Ledger:
 
     def tensors(self) -> dict[str, Tensor]:
         """The arrays of the ledger, for a checkpoint."""
-        values = sorted(self.noise_multipliers)
+        values, (ids, lost, times) = sorted(self.noise_multipliers), self.server.spent.columns()
         return {
-            "server.ids": torch.from_numpy(self.server.ids),
-            "server.mu_squared": torch.from_numpy(self.server.mu_squared),
-            "server.participations": torch.from_numpy(self.server.participations),
+            "server.ids": torch.from_numpy(ids),
+            "server.mu_squared": torch.from_numpy(lost),
+            "server.participations": torch.from_numpy(times),
             "noise_multipliers": torch.tensor(values, dtype=torch.float64),
             "noise_multiplier_rounds": torch.tensor([self.noise_multipliers[v] for v in values], dtype=torch.int64),
         }
@@ -159,7 +159,7 @@ class Ledger:
             participations=tensors["server.participations"].numpy(),
         )
         values, counts = tensors["noise_multipliers"].tolist(), tensors["noise_multiplier_rounds"].tolist()
-        return cls(server, dict(zip(values, counts, strict=True)), **totals)
+        return cls(server, Tally(dict(zip(values, counts, strict=True))), **totals)
 
 
 def _silent(plan: RoundPlan, result: RoundResult) -> int:

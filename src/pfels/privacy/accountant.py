@@ -9,13 +9,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pfels.arrays import Reals
+from pfels.arrays import DeviceIds, Reals
 from pfels.documents.privacy import Distribution, ExplainedFigure
 from pfels.errors import InputError
 from pfels.privacy import checks
 from pfels.privacy.events import Adversary, Neighbours, PrivacyLoss, RoundEvent, Sampling
 from pfels.privacy.gaussian import amplified, gaussian_epsilon, gaussian_mu
 from pfels.privacy.outsider import Rounds, fixed_size_epsilon, poisson_epsilon
+from pfels.privacy.spent import Columns, Spent
 
 NO_NOISE = "no noise hides the updates"
 
@@ -69,19 +70,21 @@ def at_another_delta(figure: ExplainedFigure, *, delta: float) -> ExplainedFigur
     return server_loss(mu_squared=(mu * (1 + 1e-12)) ** 2, participations=times, delta=delta).as_dict()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ServerLedger:
     """What every device has lost to the server so far: μₑ² = Σ wₜ²/zₜ² over the rounds it took part in, with w = 1
     unless the event says otherwise.
 
-    Holds only those who ever took part, as three arrays in rising order of id, which is also how to store it:
+    Holds only those who ever took part. Three arrays in rising order of id are how to store it:
     ServerLedger(devices=…, ids=…, mu_squared=…, participations=…) restores it.
     """
 
     devices: int
-    ids: NDArray[np.int64]
-    mu_squared: Reals
-    participations: NDArray[np.int64]
+    spent: Spent
+
+    def __init__(self, devices: int, ids: DeviceIds, mu_squared: Reals, participations: NDArray[np.int64]) -> None:
+        object.__setattr__(self, "devices", devices)
+        object.__setattr__(self, "spent", Spent.of(Columns(ids, mu_squared, participations)))
 
     @classmethod
     def empty(cls, *, devices: int) -> Self:
@@ -89,32 +92,36 @@ class ServerLedger:
         checks.require_count("devices", devices)
         return cls(devices, np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))
 
+    @property
+    def ids(self) -> DeviceIds:
+        """Who ever took part, in rising order."""
+        return self.spent.columns().ids
+
+    @property
+    def mu_squared(self) -> Reals:
+        """What each of them has lost."""
+        return self.spent.columns().sums
+
+    @property
+    def participations(self) -> NDArray[np.int64]:
+        """How often each of them took part."""
+        return self.spent.columns().counts
+
     def after(self, event: RoundEvent) -> Self:
         """The ledger after one more round; this one stays as it is."""
         if event.devices != self.devices:
             raise InputError(f"devices = {event.devices}: the ledger is of {self.devices}")
-        who = np.array(event.participants, np.int64)
-        order = np.argsort(who)
-        who = who[order]
-        places = np.searchsorted(self.ids, who)
-        new = np.append(self.ids, -1)[places] != who
-        ids = np.insert(self.ids, places[new], who[new])
-        lost = np.insert(self.mu_squared, places[new], 0.0)
-        participations = np.insert(self.participations, places[new], 0)
-        here = np.searchsorted(ids, who)
-        lost[here] += event.server_costs[order]
-        participations[here] += 1
-        return type(self)(self.devices, ids, lost, participations)
+        ledger = object.__new__(type(self))
+        object.__setattr__(ledger, "devices", self.devices)
+        spent = self.spent.after(np.array(event.participants, np.int64), event.server_costs)
+        object.__setattr__(ledger, "spent", spent)
+        return ledger
 
     def worst(self, *, delta: float) -> PrivacyLoss:
         """The figure of the device that lost most."""
         checks.require_delta(delta)
-        if not len(self.ids):
-            return server_loss(mu_squared=0.0, participations=0, delta=delta)
-        at = int(np.argmax(self.mu_squared))
-        return server_loss(
-            mu_squared=float(self.mu_squared[at]), participations=int(self.participations[at]), delta=delta
-        )
+        most = self.spent.most
+        return server_loss(mu_squared=most.spent, participations=most.times, delta=delta)
 
     def distribution(self, *, delta: float) -> Distribution:
         """Minimum, median, 90 % quantile and maximum of ε over the devices that took part, and the share that did not.
@@ -122,11 +129,12 @@ class ServerLedger:
         A quantile is the ε of a device that is really there; None is a device without any noise.
         """
         checks.require_delta(delta)
+        ids, lost, _ = self.spent.columns()
 
         def quantile(share: float) -> float | None:
-            if not len(self.ids):
+            if not len(ids):
                 return 0.0
-            at = float(np.quantile(self.mu_squared, share, method="inverted_cdf"))
+            at = float(np.quantile(lost, share, method="inverted_cdf"))
             return server_loss(mu_squared=at, participations=0, delta=delta).epsilon
 
         return {
@@ -134,7 +142,7 @@ class ServerLedger:
             "median": quantile(0.5),
             "p90": quantile(0.9),
             "max": quantile(1.0),
-            "never_took_part": 1 - len(self.ids) / self.devices,
+            "never_took_part": 1 - len(ids) / self.devices,
         }
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 from pfels.errors import InputError
 from pfels.privacy import checks
@@ -121,6 +120,8 @@ def participation_cap(*, rounds: int, rate: float) -> int:
     With a cap of n, z grows like √n while a device is heard E[min(X, n)] times, X binomial: the n with the largest
     ratio of the two.
     """
+    from scipy.stats import binom  # takes longer to import than most figures take
+
     times = np.arange(1, rounds + 1)
     heard = np.cumsum(binom.sf(times - 1, rounds, rate))  # E[min(X, n)] = P(X > 0) + … + P(X > n − 1)
     return int(times[np.argmax(heard / np.sqrt(times))])

@@ -4,14 +4,14 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-import numpy as np
-
-from pfels.arrays import Reals
 from pfels.documents.privacy import ExplainedFigure
 from pfels.errors import InputError
 from pfels.privacy.checks import require_cohort, require_noise_multiplier
+
+if TYPE_CHECKING:
+    from pfels.arrays import Reals
 
 
 class Adversary(StrEnum):
@@ -95,9 +95,11 @@ class RoundEvent:
     exposures: tuple[float, ...] | None = None
 
     @property
-    def server_costs(self) -> Reals:
+    def server_costs(self) -> "Reals":
         """μ² = (w/z)², times the exposure, that this round costs each participant against the server."""
-        from pfels.privacy.gaussian import mu_squared  # SciPy, which the config does without
+        import numpy as np  # which the config and the help do without, as they do without SciPy
+
+        from pfels.privacy.gaussian import mu_squared
 
         weights = np.ones(len(self.participants)) if self.weights is None else np.array(self.weights)
         costs = mu_squared(self.server_noise_multiplier) * weights**2
@@ -191,13 +193,13 @@ class PrivacyLoss:
         }  # fmt: skip
 
 
-Level = TypeVar("Level", float, Reals)
+Level = TypeVar("Level", float, "Reals")
 
 
 def noise_multiplier_at(*, beta: Level, bound: float, noise_std: float) -> Level:
     """z = σ₀/(βs) of updates of norm at most s = `bound` that arrive at level β, for one β or an array; 0 where β is
     infinite."""
-    if not (beta if isinstance(beta, float) else beta.min(initial=np.inf)) > 0:
+    if not (beta if isinstance(beta, float) else beta.min(initial=math.inf)) > 0:
         raise InputError(f"beta = {beta}: must be above 0")
     return noise_std / (beta * bound)
 

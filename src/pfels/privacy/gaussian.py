@@ -6,12 +6,15 @@ be anything from 1e-6 to 1e14.
 """
 
 import math
-from typing import overload
+from collections.abc import Callable
+from typing import TypeVar, overload
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from pfels.arrays import Reals
+
+Number = TypeVar("Number", float, Reals)
 
 
 @overload
@@ -41,18 +44,36 @@ def log_delta(*, epsilon: float, mu: Reals) -> Reals:
     return np.where(a < 0, tail, body)
 
 
-def _mills(x: Reals) -> Reals:
-    return math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
+def _mills(x: Number) -> Number:
+    ratio: Number = math.sqrt(math.pi / 2) * special.erfcx(x / math.sqrt(2))
+    return ratio
+
+
+def _log_delta_at(epsilon: float, mu: float) -> float:
+    """`log_delta` of a single μ, to the same bit and in a tenth of the time: every round's record needs two ε."""
+    a = mu / 2 - epsilon / mu
+    log_phi = -(a * a) / 2 - math.log(2 * math.pi) / 2
+    rest = _mills(mu - a)
+    if a < 0:
+        tail = _mills(-a) - rest
+        return float(log_phi + np.log(tail)) if tail > 0 else -math.inf
+    body = special.ndtr(a) - np.exp(log_phi) * rest
+    return float(np.log(body)) if body > 0 else -math.inf
 
 
 def gaussian_delta(*, epsilon: float, mu: float) -> float:
     """δ(ε) of a μ-GDP mechanism: Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2)."""
-    return math.exp(log_delta(epsilon=epsilon, mu=np.array(mu)).item()) if mu > 0 else 0.0
+    return math.exp(_log_delta_at(epsilon, mu)) if mu > 0 else 0.0
 
 
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """The ε at which a μ-GDP mechanism has this δ; 0 where δ(0) is less already."""
-    return mixture_epsilon(mu=np.array([mu]), log_weights=np.zeros(1), delta=delta) if mu > 0 else 0.0
+    log_of_delta = math.log(delta)
+
+    def excess(epsilon: float) -> float:
+        return _log_delta_at(epsilon, mu) - log_of_delta
+
+    return _root(excess, _epsilon_bound(mu, delta)) if mu > 0 else 0.0
 
 
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
@@ -79,9 +100,12 @@ def mixture_epsilon(*, mu: Reals, log_weights: Reals, delta: float) -> float:
     def excess(epsilon: float) -> float:
         return float(np.logaddexp.reduce(log_weights + log_delta(epsilon=epsilon, mu=mu))) - math.log(delta)
 
-    if excess(0.0) <= 0:
-        return 0.0
-    return float(optimize.brentq(excess, 0.0, _epsilon_bound(float(mu.max()), delta), xtol=1e-300, rtol=1e-14))
+    return _root(excess, _epsilon_bound(float(mu.max()), delta))
+
+
+def _root(excess: Callable[[float], float], upper: float) -> float:
+    """The ε from 0 to `upper` at which a falling function is 0; 0 where it begins below."""
+    return float(optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=1e-14)) if excess(0.0) > 0 else 0.0
 
 
 def _epsilon_bound(mu: float, delta: float) -> float:
@@ -103,7 +127,9 @@ def revealed_epsilon(*, noise_multiplier: float, rate: float, rounds: int, delta
     (√K/z)-GDP; a mixture is no worse than its parts (joint convexity), so δ(ε) ≤ E δ(ε; √K/z). Nearly exact where the
     noise hides so little that sampling hides nothing, and exact at q = 1.
     """
-    count, mean = stats.binom(rounds, rate), rounds * rate
+    from scipy.stats import binom  # takes longer to import than most figures take
+
+    count, mean = binom(rounds, rate), rounds * rate
     slack = 1e-6 * delta  # rare counts are not priced one by one: few count as the fewest kept, many as δ = 1
     c = -math.log(slack)
     fewest = max(1, math.floor(mean - math.sqrt(2 * c * mean)))

@@ -7,16 +7,29 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from typing import Any, TypeVar
 
 from pfels.errors import RunError
-from pfels.runtime.signals import interrupt_once
+from pfels.runtime.signals import SIGNALS, interrupt_once
 
 T = TypeVar("T")
 Report = Callable[[int, int], None]  # (key of the item, rounds done)
+Workers = Mapping[Connection, ForkServerProcess]
 Work = Callable[[T, int, Callable[[int], None]], None]  # (item, number of threads, callback for the rounds done)
+
+
+def warm_up(module: str) -> None:
+    """Start the process from which workers will be forked. It imports `module` meanwhile, once for all of them.
+
+    It is a process of its own because threads do not survive a fork: it has none, whatever runs in this one. A signal
+    to the process group reaches the workers through the parent alone, so that it waits until they have saved.
+    """
+    multiprocessing.set_forkserver_preload([module])
+    with _signals_ignored():  # which it inherits
+        forkserver.ensure_running()
 
 
 def run_jobs(work: Work[T], items: Mapping[int, T], *, jobs: int, report: Report) -> None:
@@ -25,16 +38,16 @@ def run_jobs(work: Work[T], items: Mapping[int, T], *, jobs: int, report: Report
     Each worker has its own pipe and shares nothing else with the others: a shared lock would stay locked forever
     if a worker were killed while holding it.
     """
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     threads = max(1, len(os.sched_getaffinity(0)) // jobs)
-    workers: dict[Connection, SpawnProcess] = {}
+    workers: dict[Connection, ForkServerProcess] = {}
     try:
-        with _interrupts_ignored():  # inherited by the workers: Ctrl-C reaches them only through the parent
-            for _ in range(jobs):
-                parent_end, worker_end = context.Pipe()
-                workers[parent_end] = context.Process(target=_work_loop, args=(work, worker_end, threads))
-                workers[parent_end].start()
-                worker_end.close()  # now only the worker holds it, so the pipe closes when the worker ends
+        warm_up(work.__module__)
+        for _ in range(jobs):
+            parent_end, worker_end = context.Pipe()
+            workers[parent_end] = context.Process(target=_work_loop, args=(work, worker_end, threads))
+            workers[parent_end].start()
+            worker_end.close()  # now only the worker holds it, so the pipe closes when the worker ends
         _distribute(workers, iter(items.items()), report)
     except BaseException:
         for worker in workers.values():  # anything that stops the parent stops the workers, which save a checkpoint
@@ -48,7 +61,7 @@ def run_jobs(work: Work[T], items: Mapping[int, T], *, jobs: int, report: Report
             pipe.close()
 
 
-def _distribute(workers: Mapping[Connection, SpawnProcess], items: Iterator[tuple[int, T]], report: Report) -> None:
+def _distribute(workers: Workers, items: Iterator[tuple[int, T]], report: Report) -> None:
     """Send items to idle workers and forward their progress reports until no item is left."""
     busy = set(workers)
     while busy:
@@ -74,6 +87,7 @@ def _distribute(workers: Mapping[Connection, SpawnProcess], items: Iterator[tupl
 
 def _work_loop(work: Work[Any], pipe: Connection, threads: int) -> None:
     """Process items in a worker until there are none left, a signal stops it, or its parent is gone."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the one signal that the parent sends
     interrupt_once()
     with suppress(KeyboardInterrupt, EOFError, OSError):
         pipe.send(("idle", None, None))
@@ -96,9 +110,10 @@ def _report_round(pipe: Connection, key: int, done: int) -> None:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _signals_ignored() -> Iterator[None]:
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in SIGNALS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)

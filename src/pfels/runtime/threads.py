@@ -19,7 +19,8 @@ class OrderedPool:
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
+        # A new thread takes up PyTorch's number of threads only when it is asked for it; until then a product is split.
+        self._pool = ThreadPoolExecutor(workers, initializer=torch.get_num_threads) if workers > 1 else None
         self._free = [Scratch() for _ in range(workers + 1 if workers > 1 else 1)]
 
     def map(self, work: Callable[[Part, Scratch], Done], parts: Sequence[Part]) -> Iterator[Done]:

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 from pfels.arrays import DeviceIds
 from pfels.privacy.accountant import blind_server_loss, outsider_loss, server_loss
@@ -115,7 +114,11 @@ class PfelsPlus:
         """The expected number of senders in round t: the public divisor."""
         s, level = self.setting, self.level
         rate = s.cohort_size / s.devices * level.carried
-        left = 1.0 if level.cap is None else float(binom.cdf(level.cap - 1, t, rate))
+        left = 1.0
+        if level.cap is not None and t >= level.cap:  # before, nobody can have sent so often
+            from scipy.stats import binom
+
+            left = float(binom.cdf(level.cap - 1, t, rate))
         return max(s.devices * rate * left, 1.0)
 
     def required_noise(self) -> RequiredNoise:

@@ -55,11 +55,10 @@ def play(
     unheard = 0
     A = scheme.indices(draws, theta, t)
     y = listen(draws, plan, A, ranks)
-    for part, finite in local_updates(training, draws, theta, t, plan.training, ranks=ranks):
-        losses += part.losses[finite.cpu().numpy()].tolist()
-        unheard += int((~finite).sum())
-        sent = transmissions(scheme, draws, plan, part, A, memory=memory)
-        y += plan.arriving(sent.signals, part.places)
+    for places, sent, heard in sent_chunks(scheme, draws, plan, theta, training, A, memory=memory, ranks=ranks):
+        losses += heard
+        unheard += places.stop - places.start - len(heard)
+        y += plan.arriving(sent.signals, places)
         if view is not None and plan.air is None:
             view.uploads.append(sent.signals.clone())
         kept |= sent.kept
@@ -108,6 +107,48 @@ def local_updates(
     for part in training.cohort(theta, devices[mine].tolist(), lambda device: draws.batch_order(t, device)):
         finite = silence_non_finite(part.updates)
         yield part.behind(mine.start), finite
+
+
+def sent_chunks(  # noqa: PLR0917
+    scheme: Scheme,
+    draws: Draws,
+    plan: RoundPlan,
+    theta: Tensor,
+    training: "LocalTraining",
+    A: Tensor | None,
+    *,
+    memory: Memory,
+    ranks: Ranks,
+) -> Iterator[tuple[slice, "Transmissions", list[float]]]:
+    """What the devices of this rank's share send, trained and clipped on several cores at once: chunk by chunk, with
+    the places of its senders and the training losses of those whose update is finite. A chunk is valid until the next
+    one is asked for, and one that was cut for several cores is whole again, so that cutting it changes no sum."""
+    mine, t = ranks.share(len(plan.training)), plan.round
+    ends = {mine.start + chunk.stop for chunk in training.chunks(mine.stop - mine.start)}
+
+    def send(part: LocalUpdates) -> tuple[slice, Transmissions, list[float]]:
+        part = part.behind(mine.start)
+        finite = silence_non_finite(part.updates)
+        sent = transmissions(scheme, draws, plan, part, A, memory=memory)
+        if part.places.stop not in ends:  # kept until the rest of its chunk is there
+            sent = sent._replace(signals=sent.signals.clone())
+        return part.places, sent, part.losses[finite.cpu().numpy()].tolist()
+
+    pieces: list[tuple[slice, Transmissions, list[float]]] = []
+    for piece in training.map(theta, plan.training[mine].tolist(), lambda device: draws.batch_order(t, device), send):
+        pieces.append(piece)
+        if piece[0].stop in ends:
+            yield _joined(pieces)
+            pieces = []
+
+
+def _joined(pieces: list[tuple[slice, "Transmissions", list[float]]]) -> tuple[slice, "Transmissions", list[float]]:
+    if len(pieces) == 1:
+        return pieces[0]
+    places, sent, losses = zip(*pieces, strict=True)
+    kept = {device: row for each in sent for device, row in each.kept.items()}
+    whole = Transmissions(torch.cat([each.signals for each in sent]), kept, [e for each in sent for e in each.energies])
+    return slice(places[0].start, places[-1].stop), whole, [loss for each in losses for loss in each]
 
 
 class Transmissions(NamedTuple):

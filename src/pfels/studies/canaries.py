@@ -8,7 +8,7 @@ disturb each other now one way and now the other, and what the real devices lear
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from pfels.arrays import DeviceIds, Rounds
 from pfels.schemes.draws import Draws
 from pfels.seeding import Purpose, generator
 from pfels.training.batches import Orders
-from pfels.training.local import LocalTraining, chunks
+from pfels.training.local import LocalTraining, Made, chunks
 from pfels.training.updates import LocalUpdates
 
 HUGE = 1e3  # times the norm bound
@@ -91,16 +91,26 @@ class CanaryTraining(LocalTraining):
     indices: Tensor | None
     learned: dict[int, tuple[Tensor, float]]
 
-    def cohort(self, theta: Tensor, devices: Sequence[int], orders: Orders) -> Iterator[LocalUpdates]:
-        """The updates of all `devices`, real or canary, in chunks in cohort order."""
+    def chunks(self, cohort: int) -> list[slice]:
+        """The parts of a cohort of this size whose signals are added up together."""
+        return chunks("batched", cohort=cohort, dimension=self.network.dimension)
+
+    def map(
+        self, theta: Tensor, devices: Sequence[int], orders: Orders, work: Callable[[LocalUpdates], Made]
+    ) -> Iterator[Made]:
+        """What `work` makes of the updates of all `devices`, real or canary, in chunks in cohort order."""
         missing = [device for device in devices if device < self.canaries.first and device not in self.learned]
-        for part in LocalTraining.cohort(self, theta, missing, orders):
+
+        def learn(part: LocalUpdates) -> None:
             for device, row, loss in zip(missing[part.places], part.updates, part.losses.tolist(), strict=True):
                 self.learned[device] = row.clone(), loss
-        for places in chunks("batched", cohort=len(devices), dimension=self.network.dimension):
+
+        for _ in LocalTraining.map(self, theta, missing, orders, learn):
+            pass
+        for places in self.chunks(len(devices)):
             some = [self._update(device, theta) for device in devices[places]]
             losses = np.array([loss for _, loss in some])
-            yield LocalUpdates(places, torch.stack([row for row, _ in some]), losses)
+            yield work(LocalUpdates(places, torch.stack([row for row, _ in some]), losses))
 
     def _update(self, device: int, theta: Tensor) -> tuple[Tensor, float]:
         if device < self.canaries.first:

@@ -4,9 +4,9 @@
 at points that depend only on the cohort and the model, so results are bit-identical for any number of workers.
 """
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -24,6 +24,9 @@ from pfels.training.updates import LocalUpdates
 # Approximate number of parameters of a chunk of devices trained together: enough to keep the Python overhead small,
 # few enough to fit a core's cache and to give every core some work.
 CHUNK_PARAMETERS = 2**20
+PIECE_PARAMETERS = 2**17  # half a chunk of fewer is sooner computed than handed to another core
+
+Made = TypeVar("Made")
 
 
 def resolve(engine: str, network: Network) -> str:
@@ -37,10 +40,20 @@ def resolve(engine: str, network: Network) -> str:
 
 
 def chunks(engine: str, *, cohort: int, dimension: int) -> list[slice]:
-    """The parts of the cohort that are trained together: single devices, or the minimum number of even chunks."""
-    count = cohort if engine == "threaded" else min(cohort, -(-cohort * dimension // CHUNK_PARAMETERS))
-    edges = [cohort * i // count for i in range(count + 1)] if cohort else []
-    return [slice(a, b) for a, b in itertools.pairwise(edges)]
+    """The parts of the cohort whose signals are added up together: single devices, or the minimum number of even
+    chunks."""
+    return _even(cohort, cohort if engine == "threaded" else min(cohort, -(-cohort * dimension // CHUNK_PARAMETERS)))
+
+
+def pieces(chunks: list[slice], *, dimension: int) -> list[slice]:
+    """The parts of the cohort that are trained together: the chunks, or the halves of a single one that is large."""
+    if len(chunks) == 1 and chunks[0].stop * dimension >= 2 * PIECE_PARAMETERS:
+        return _even(chunks[0].stop, min(chunks[0].stop, 2))
+    return chunks
+
+
+def _even(cohort: int, count: int) -> list[slice]:
+    return [slice(cohort * i // count, cohort * (i + 1) // count) for i in range(count)]
 
 
 # Test examples per forward pass: a constant, since it may change the last bits.
@@ -60,18 +73,29 @@ class LocalTraining:
     engine: str
     pool: OrderedPool
 
+    def chunks(self, cohort: int) -> list[slice]:
+        """The parts of a cohort of this size whose signals are added up together."""
+        return chunks(self.engine, cohort=cohort, dimension=self.network.dimension)
+
     def cohort(self, theta: Tensor, devices: Sequence[int], orders: Orders) -> Iterator[LocalUpdates]:
-        """The updates of all `devices` from the model θ, in chunks in cohort order.
+        """The updates of all `devices` from the model θ, in pieces in cohort order; each is valid until the next."""
+        yield from self.map(theta, devices, orders, lambda part: part)
+
+    def map(
+        self, theta: Tensor, devices: Sequence[int], orders: Orders, work: Callable[[LocalUpdates], Made]
+    ) -> Iterator[Made]:
+        """What `work` makes of the updates of all `devices` from the model θ, in pieces in cohort order. It is done
+        where the piece was trained, on several cores at once.
 
         `orders(device)` is the generator of a device's batch order; it is called only for devices with more
         examples than one batch. Memory grows with the number of workers, not of devices.
         """
 
-        def work(places: slice, scratch: Scratch) -> LocalUpdates:
-            return self._train(theta, places, devices[places], orders, scratch)
+        def train_and_work(places: slice, scratch: Scratch) -> Made:
+            with torch.no_grad():
+                return work(self._train(theta, places, devices[places], orders, scratch))
 
-        parts = chunks(self.engine, cohort=len(devices), dimension=self.network.dimension)
-        yield from self.pool.map(work, parts)
+        yield from self.pool.map(train_and_work, pieces(self.chunks(len(devices)), dimension=self.network.dimension))
 
     def _train(
         self, theta: Tensor, places: slice, members: Sequence[int], orders: Orders, scratch: Scratch
@@ -81,9 +105,8 @@ class LocalTraining:
         steps = batches(data.counts, members, orders, epochs=self.epochs, size=self.batch_size, device=theta.device)
         stacked = self.engine == "batched" and gram.pays(self.network, examples=y.shape[1], epochs=self.epochs)
         rule, mark = sgd.Rule(self.learning_rate, self.momentum), scratch.mark
-        with torch.no_grad():
-            train = gram.train if stacked else sgd.train
-            updates, losses = train(self.network, theta, x=x, y=y, batches=steps, rule=rule, scratch=scratch)
+        train = gram.train if stacked else sgd.train
+        updates, losses = train(self.network, theta, x=x, y=y, batches=steps, rule=rule, scratch=scratch)
         scratch.give_back(mark)
         return LocalUpdates(places, updates, losses.double().cpu().numpy())
 
@@ -93,7 +116,7 @@ def evaluate(network: Network, theta: Tensor, examples: Examples, *, pool: Order
 
     def work(start: int, scratch: Scratch) -> tuple[int, float]:
         with torch.no_grad():
-            x, y = examples.take(torch.arange(start, min(start + EVALUATION_BATCH, len(examples))))
+            x, y = examples.between(start, start + EVALUATION_BATCH)
             labels = y.to(theta.device)
             logits = network.logits(theta, x.to(theta.device), scratch)
             loss = F.cross_entropy(logits, labels, reduction="sum")

@@ -11,8 +11,6 @@ of the devices heard at their turn that are heard again at lag j (heard[0] = 1):
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.signal import lfilter
 
 from pfels.arrays import Reals
 
@@ -48,6 +46,8 @@ def optimised_weights(bands: int, *, heard: Reals, workloads: Sequence[Reals]) -
         value = sum(map(np.log, values)) + count * np.log(squared)
         slope = sum(s / v for v, s in zip(values, slopes, strict=True)) + 2 * count * weights / squared
         return float(value), slope[1:]
+
+    from scipy.optimize import minimize
 
     found = minimize(
         objective, start[1:] / start[0], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * (bands - 1),
@@ -89,7 +89,7 @@ def model_workload(rounds: int, *, every: int, momentum: float) -> Reals:
 def averaged_workload(workload: Reals, *, every: int, average: float) -> Reals:
     """The same of the exponential average of the models, decay `average` per round."""
     kept = average**every
-    return np.asarray(lfilter([1 - kept], [1.0, -kept], workload), np.float64)
+    return _filtered(workload, [1 - kept], [1.0, -kept])
 
 
 def _normalised(weights: Reals) -> Reals:
@@ -99,7 +99,14 @@ def _normalised(weights: Reals) -> Reals:
 
 def _noise(weights: Reals, heard: Reals, workload: Reals) -> Reals:
     """workload ∗ C⁻¹."""
-    return np.asarray(lfilter([1.0], weights * heard, workload), np.float64)
+    return _filtered(workload, [1.0], weights * heard)
+
+
+def _filtered(sequence: Reals, ahead: Sequence[float], back: Sequence[float] | Reals) -> Reals:
+    """The sequence through a linear filter with these coefficients."""
+    from scipy.signal import lfilter  # only echo needs it, and its import takes as long as a plan
+
+    return np.asarray(lfilter(ahead, back, sequence), np.float64)
 
 
 def _variance(noise: Reals) -> float:

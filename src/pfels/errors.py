@@ -7,7 +7,7 @@ is one printable line.
 import difflib
 from collections.abc import Iterable
 
-SHOWN = 80  # characters of foreign text that a message repeats: enough to recognise it
+SHOWN = 100  # characters of foreign text that a message repeats: enough to recognise it
 
 
 def one_line(text: object) -> str:
@@ -19,14 +19,28 @@ def one_line(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def shown(text: object) -> str:
+def shown(text: object, *, maximum: int = SHOWN) -> str:
     """Foreign text for a message: one line, and of a long one the beginning alone.
 
-    >>> shown("k" * 5000) == "k" * 80 + "… (5000 characters)"
+    >>> shown("k" * 5000) == "k" * 100 + "… (5000 characters)"
     True
     """
     text = str(text)
-    return one_line(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)")
+    return one_line(text if len(text) <= maximum else f"{text[:maximum]}… ({len(text)} characters)")
+
+
+def quoted(value: object) -> str:
+    """A foreign value for a message, as Python writes it.
+
+    >>> quoted("a"), quoted(16**4000)
+    ("'a'", 'a number of thousands of digits')
+    """
+    try:
+        return shown(repr(value))
+    except ValueError:  # Python's limit on the digits of an integer
+        return "a number of thousands of digits"
+    except RecursionError:
+        return "a deeply nested value"
 
 
 class InputError(ValueError):

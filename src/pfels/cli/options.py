@@ -90,8 +90,12 @@ def seed_list(text: str, *, option: str = "--seeds") -> list[int]:
 
 
 def stem(preset: str) -> str:
-    """The name under which a preset's or a file's runs are kept."""
-    return Path(preset).stem
+    """The name under which a preset's or a file's runs are kept: never one that leads out of the folder.
+
+    >>> stem("mine.toml"), stem("...toml")
+    ('mine', 'config')
+    """
+    return Path(preset).stem.strip(".") or "config"
 
 
 def place(preset: str, changed: Mapping[str, Any]) -> Path:

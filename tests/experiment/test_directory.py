@@ -17,7 +17,7 @@ import torch
 
 from pfels.config.load import load_config
 from pfels.errors import InputError, RunError
-from pfels.experiment import directory, loop, reader
+from pfels.experiment import checkpoint, directory, loop, reader
 from pfels.experiment.directory import RunDirectory
 from pfels.experiment.log import marked
 from pfels.report.page import write_report
@@ -245,10 +245,10 @@ def test_a_checkpoint_is_of_its_config_and_no_other(tmp_path: Path, change: str)
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as later:
-        later.setattr(directory, "FORMAT", directory.FORMAT + 1)
+        later.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
         interrupted(tmp_path)
     with pytest.raises(
-        InputError, match=f"format {directory.FORMAT + 1}, this version reads format {directory.FORMAT}"
+        InputError, match=f"format {checkpoint.FORMAT + 1}, this version reads format {checkpoint.FORMAT}"
     ):
         loop.run(small(), tmp_path, resume=True)
 

@@ -15,8 +15,9 @@ from pfels.config.tree import Config
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
 from pfels.experiment.assumptions import with_assumptions
+from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.deployment import Deployment
-from pfels.experiment.directory import Checkpoint, RunDirectory, check
+from pfels.experiment.directory import RunDirectory, check
 from pfels.experiment.environment import environment
 from pfels.experiment.link import Link
 from pfels.experiment.result import Result

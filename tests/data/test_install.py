@@ -114,9 +114,7 @@ def test_cifar10_comes_from_the_hub_first(home: Path, tmp_path: Path, monkeypatc
     installed, said = get("cifar10")
     assert (installed.source, said) == ("hub", [])
     assert_same_folder(installed.path, cifar_folder(tmp_path / "expected"))
-    assert re.fullmatch(
-        "[0-9a-f]{40}", sys.modules["datasets"].asked["uoft-cs/cifar10"]
-    )
+    assert re.fullmatch("[0-9a-f]{40}", sys.modules["datasets"].asked["uoft-cs/cifar10"])
 
 
 def test_a_hub_with_other_data_is_skipped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

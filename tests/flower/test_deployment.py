@@ -1,5 +1,6 @@
 """The app on Flower's own engines: its simulation, and a SuperLink with SuperNodes as processes."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -39,6 +40,22 @@ def wait_until(condition: Callable[[], bool], failure: str) -> None:
         time.sleep(0.2)
 
 
+def listening(pids: list[int]) -> set[str]:
+    """The addresses on which these processes listen, as the kernel lists them: 0100007F is 127.0.0.1."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed in the meantime
+                inodes.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:  # the state LISTEN
+                found.add(fields[1].partition(":")[0])
+    return found
+
+
 def test_a_killed_node_is_silent_and_a_killed_server_continues(tmp_path: Path):
     out = tmp_path / "run"
     settings = {"scheme": "pfels", "rounds": 3, "out": str(out), "noise": "seed", "reply_timeout_s": 40}
@@ -46,6 +63,7 @@ def test_a_killed_node_is_silent_and_a_killed_server_continues(tmp_path: Path):
         with deployment.started(settings):
             wait_until(lambda: len(records(out)) >= 1, "no round was finished")
             wait_until(lambda: bool(deployment.pids("flwr-clientapp")), "no node trains")  # in the middle of a round
+            assert listening(deployment.pids("flower-super")) == {"0100007F"}, "something listens beyond loopback"
             os.killpg(deployment.nodes[1].pid, signal.SIGKILL)
             wait_until(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the killed node")
             done = len(records(out))

@@ -9,9 +9,10 @@ import typer
 
 from pfels import __version__
 from pfels.cli import audit, compare, data, plan, privacy, report, reproduce, run, sweep
-from pfels.errors import GuardError, InputError, RunError, one_line
+from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
 
+LINE = 2000  # characters of an error's line; lists of known names take 1,500
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors that no other input would avoid
 
 app = typer.Typer(
@@ -97,5 +98,5 @@ def main() -> None:
 
 
 def _fail(error: object, code: int) -> int:
-    say(f"error: {one_line(error)}")
+    say(f"error: {shown(error, maximum=LINE)}")
     return code

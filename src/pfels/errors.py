@@ -26,7 +26,8 @@ def shown(text: object, *, maximum: int = SHOWN) -> str:
     True
     """
     text = str(text)
-    return one_line(text if len(text) <= maximum else f"{text[:maximum]}… ({len(text)} characters)")
+    line = one_line(text[:maximum])
+    return line if max(len(text), len(line)) <= maximum else f"{line[:maximum]}… ({len(text)} characters)"
 
 
 def quoted(value: object) -> str:

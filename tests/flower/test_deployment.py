@@ -134,7 +134,7 @@ def test_a_wrong_key_is_refused_in_one_line(tmp_path: Path):
 
 
 def test_a_run_continues_after_its_superlink_was_killed_with_all_that_it_held(tmp_path: Path):
-    """Flower's state is in memory; the run's own is in its run directory. Nodes are started again, one of them wrongly."""
+    """Flower's state is in memory, the run's own in its run directory. Nodes are started again, one of them wrongly."""
     out = tmp_path / "run"
     settings = {"scheme": "pfels", "rounds": 3, "out": str(out), "noise": "seed", "reply_timeout_s": 40}
     with Loopback.up(tmp_path / "flower", nodes=2) as deployment:

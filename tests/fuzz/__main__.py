@@ -27,7 +27,8 @@ from tests.fuzz.mutate import mutated
 from tests.fuzz.target import NotAnInputError, Target
 
 FINDINGS = Path(__file__).with_name("findings")
-LIMIT_S, LIMIT_BYTES = 30, 2 * 10**9
+LIMIT_S, LIMIT_BYTES = 30, 2 * 10**9  # of processor time: on a busy machine everything takes long
+STUCK_S = 600  # of time
 
 
 class TooSlowError(BaseException):
@@ -53,8 +54,10 @@ def outcome(target: Target, data: bytes, scratch: Path) -> str:
 
     folder = scratch / "input"
     folder.mkdir()
-    signal.signal(signal.SIGALRM, _too_slow)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, _too_slow)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
+    signal.setitimer(signal.ITIMER_REAL, STUCK_S)
     try:
         target.run(data, folder)
     except (InputError, RunError) as error:
@@ -66,6 +69,7 @@ def outcome(target: Target, data: bytes, scratch: Path) -> str:
     except (Exception, TooSlowError):
         return traceback.format_exc()
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         shutil.rmtree(folder)
     if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > LIMIT_BYTES:

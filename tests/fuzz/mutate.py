@@ -4,6 +4,7 @@ import json
 import random
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 NUMBERS = (
@@ -59,7 +60,7 @@ def _change_tree(tree: Any, draw: random.Random) -> None:
             case 1 if isinstance(tree, dict):
                 tree[draw.choice(("", "x", "\ud800", "0", "k" * 5000, str(key) + " "))] = tree.pop(key)
             case _:
-                tree[key] = draw.choice(LEAVES)
+                tree[key] = deepcopy(draw.choice(LEAVES))
         return
 
 

@@ -6,7 +6,7 @@ BROWSER := .venv/.browser
 FLOWER := .venv-flower/bin
 SIONNA := .venv-sionna/bin
 
-.PHONY: setup demo demo-flower picture test test-browser test-flower test-sionna lint bench bench-peers clean
+.PHONY: setup demo demo-flower picture test test-browser test-flower test-sionna fuzz kill lint constraints bench bench-peers clean
 
 setup: $(STAMP)
 
@@ -46,10 +46,10 @@ $(BROWSER): $(STAMP)
 test-flower: .venv-flower/.installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(FLOWER)/python -m pytest -q -n 2 --maxschedchunk 1 tests/flower
 
-.venv-flower/.installed: pyproject.toml constraints.txt
+.venv-flower/.installed: pyproject.toml constraints-flower.txt
 	test -x $(FLOWER)/python || $(PYTHON) -m venv .venv-flower
-	$(FLOWER)/python -m pip install --quiet torch -c constraints.txt
-	$(FLOWER)/python -m pip install --quiet -e '.[flower]' 'pytest>=8.2' 'pytest-xdist>=3.6' -c constraints.txt
+	$(FLOWER)/python -m pip install --quiet torch -c constraints-flower.txt
+	$(FLOWER)/python -m pip install --quiet -e '.[flower]' 'pytest>=8.2' 'pytest-xdist>=3.6' -c constraints-flower.txt
 	touch $@
 
 # Sionna, an independent link-level simulator, gets one too: it asks for newer versions than we need.
@@ -62,11 +62,27 @@ test-sionna: .venv-sionna/.installed
 	$(SIONNA)/python -m pip install --quiet -e '.[sionna]' 'pytest>=8.2' -c constraints.txt
 	touch $@
 
+# Hostile inputs for every reader; SECONDS=1800 for a long run. Messages get a tenth of the time: they are quick.
+SECONDS ?= 60
+SEED ?= 0
+fuzz: setup .venv-flower/.installed
+	$(BIN)/python -m tests.fuzz $(SECONDS) --seed $(SEED)
+	$(FLOWER)/python -m tests.fuzz $$(($(SECONDS) / 10 + 1)) --seed $(SEED)
+
+# Commands killed at random moments, byte by byte against those that nobody killed; KILLS=300 for a long run.
+KILLS ?= 30
+kill: setup
+	$(BIN)/python -m tests.kill $(KILLS) --seed $(SEED)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# The newest versions that pyproject.toml allows, written down for everybody.
+constraints:
+	.ci/constraints
 
 bench: setup
 	$(BIN)/python benchmarks/bench.py
@@ -77,8 +93,9 @@ bench-peers: setup .venv-peers/.installed
 
 .venv-peers/.installed: constraints.txt
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet torch -c constraints.txt
-	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' -c constraints.txt
+	grep '^torch==' constraints.txt > .venv-peers/torch.txt
+	.venv-peers/bin/python -m pip install --quiet torch -c .venv-peers/torch.txt
+	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' -c .venv-peers/torch.txt
 	touch $@
 
 clean:

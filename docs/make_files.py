@@ -28,6 +28,7 @@ SECTIONS: dict[str, tuple[ModuleType, str]] = {
     "`report`": (report, ""),
     "`data`": (data, ""),
 }
+RANGES = {"Count": "int ≥ 0", "Amount": "float ≥ 0", "Share": "float in 0…1"}  # of pfels.documents.validate
 HEAD = """# Files and JSON
 
 Every field of every document: the files of a run directory, what each command prints with `--json`, and what the Python
@@ -83,6 +84,8 @@ def _row(line: str) -> str:
     name, kind, about = field.groups()
     optional = kind.startswith("NotRequired[")
     kind = kind.removeprefix("NotRequired[").removesuffix("]") if optional else kind
+    for alias, words in RANGES.items():
+        kind = re.sub(rf"\b{alias}\b", words, kind)
     shown = re.sub(r"\bNone\b", "null", re.sub(r"\bstr\b", "text", kind)).replace("|", "or")
     return f"| `{name}`{' (optional)' if optional else ''} | {_linked(shown)} | {about} |"
 

@@ -10,6 +10,8 @@ from typing_extensions import get_type_hints, is_typeddict
 def misfits(kind: Any, content: Any, where: str = "") -> list[str]:
     """Where a document differs from its type: fields that are missing, unknown, or of another type."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return misfits(arguments[0], content, where)
     if is_typeddict(kind):
         if not isinstance(content, dict):
             return [f"{where}: {type(content).__name__}"]

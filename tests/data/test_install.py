@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+import tomllib
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -59,9 +61,22 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, tables: dict[tuple[str, str], list
     """A `datasets` package that knows these tables, by repository and split."""
     module = ModuleType("datasets")
     module.logging = SimpleNamespace(set_verbosity_error=lambda: None)
-    module.load_dataset = lambda repository, *, split: tables[repository, split]
+    module.asked = {}
+
+    def load_dataset(repository: str, *, split: str, revision: str | None) -> list[dict]:
+        module.asked[repository] = revision
+        return tables[repository, split]
+
+    module.load_dataset = load_dataset
     monkeypatch.setitem(sys.modules, "datasets", module)
     monkeypatch.setattr(hub.importlib.util, "find_spec", lambda name: module)
+
+
+def test_the_hubs_client_is_one_that_runs_no_code_of_a_data_set():
+    """Versions below 2.20 run loading scripts without asking."""
+    wanted = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["hub"]
+    (bound,) = re.findall(r"datasets>=(\d+)\.(\d+)", wanted[0])
+    assert tuple(map(int, bound)) >= (2, 20)
 
 
 def test_the_environment_determines_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -99,6 +114,7 @@ def test_cifar10_comes_from_the_hub_first(home: Path, tmp_path: Path, monkeypatc
     installed, said = get("cifar10")
     assert (installed.source, said) == ("hub", [])
     assert_same_folder(installed.path, cifar_folder(tmp_path / "expected"))
+    assert re.fullmatch("[0-9a-f]{40}", sys.modules["datasets"].asked["uoft-cs/cifar10"])
 
 
 def test_a_hub_with_other_data_is_skipped(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -17,7 +17,7 @@ import torch
 
 from pfels.config.load import load_config
 from pfels.errors import InputError, RunError
-from pfels.experiment import directory, loop, reader
+from pfels.experiment import checkpoint, directory, loop, reader
 from pfels.experiment.directory import RunDirectory
 from pfels.experiment.log import marked
 from pfels.report.page import write_report
@@ -245,10 +245,10 @@ def test_a_checkpoint_is_of_its_config_and_no_other(tmp_path: Path, change: str)
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as later:
-        later.setattr(directory, "FORMAT", directory.FORMAT + 1)
+        later.setattr(checkpoint, "FORMAT", checkpoint.FORMAT + 1)
         interrupted(tmp_path)
     with pytest.raises(
-        InputError, match=f"format {directory.FORMAT + 1}, this version reads format {directory.FORMAT}"
+        InputError, match=f"format {checkpoint.FORMAT + 1}, this version reads format {checkpoint.FORMAT}"
     ):
         loop.run(small(), tmp_path, resume=True)
 
@@ -343,14 +343,22 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_model_that_diverges_is_run_to_the_end_and_written_down(tmp_path: Path):
-    config = small(scheme="wfl-p", rounds=12, server__learning_rate=1e20, run__eval_every=4)
+def test_a_model_that_diverges_in_the_last_round_is_written_down(tmp_path: Path):
+    config = small(scheme="wfl-p", rounds=1, server__learning_rate=1e20)
     summary = loop.run(config, tmp_path / "run").summary
     assert summary["loss"] is None
     assert 0 <= summary["accuracy"] < 0.5
-    records = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]
-    assert len(records) == 12
-    assert records[-1]["test_loss"] is None
-    assert records[-1]["train_loss"] is None
+    record = json.loads((tmp_path / "run" / "rounds.jsonl").read_text())
+    assert record["test_loss"] is None
     page = write_report([tmp_path / "run"])["report"]
     assert "diverged" in Path(page).read_text()
+
+
+def test_a_round_in_which_every_training_diverges_ends_the_run_and_is_no_result(tmp_path: Path):
+    config = small(scheme="wfl-p", rounds=12, server__learning_rate=1e20)
+    for resume in (False, True):
+        with pytest.raises(RunError, match=r"^round 3: the training of all 8 devices diverged .* choose a smaller"):
+            loop.run(config, tmp_path / "run", resume=resume)
+        assert len((tmp_path / "run" / "rounds.jsonl").read_text().splitlines()) == 2
+        assert not (tmp_path / "run" / "summary.json").exists()
+    assert reader.read(tmp_path / "run").rounds == 2

@@ -1,5 +1,6 @@
 """The app on Flower's own engines: its simulation, and a SuperLink with SuperNodes as processes."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -39,6 +40,22 @@ def wait_until(condition: Callable[[], bool], failure: str) -> None:
         time.sleep(0.2)
 
 
+def listening(pids: list[int]) -> set[str]:
+    """The addresses on which these processes listen, as the kernel lists them: 0100007F is 127.0.0.1."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed in the meantime
+                inodes.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:  # the state LISTEN
+                found.add(fields[1].partition(":")[0])
+    return found
+
+
 def test_a_killed_node_is_silent_and_a_killed_server_continues(tmp_path: Path):
     out = tmp_path / "run"
     settings = {"scheme": "pfels", "rounds": 3, "out": str(out), "noise": "seed", "reply_timeout_s": 40}
@@ -46,6 +63,7 @@ def test_a_killed_node_is_silent_and_a_killed_server_continues(tmp_path: Path):
         with deployment.started(settings):
             wait_until(lambda: len(records(out)) >= 1, "no round was finished")
             wait_until(lambda: bool(deployment.pids("flwr-clientapp")), "no node trains")  # in the middle of a round
+            assert listening(deployment.pids("flower-super")) == {"0100007F"}, "something listens beyond loopback"
             os.killpg(deployment.nodes[1].pid, signal.SIGKILL)
             wait_until(lambda: any(r["replies"]["short"] for r in records(out)), "no round without the killed node")
             done = len(records(out))
@@ -113,3 +131,28 @@ def test_a_wrong_key_is_refused_in_one_line(tmp_path: Path):
         output = deployment.run({"rounds": 0, "out": str(tmp_path / "run")})
     assert "error: rounds = 0: must be a whole number in [1, 1000000000]" in output, output
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_continues_after_its_superlink_was_killed_with_all_that_it_held(tmp_path: Path):
+    """Flower's state is in memory, the run's own in its run directory. Nodes are started again, one of them wrongly."""
+    out = tmp_path / "run"
+    settings = {"scheme": "pfels", "rounds": 3, "out": str(out), "noise": "seed", "reply_timeout_s": 40}
+    with Loopback.up(tmp_path / "flower", nodes=2) as deployment:
+        with deployment.started(settings):
+            wait_until(lambda: len(records(out)) >= 1, "no round was finished")
+            for pid in deployment.pids():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        done = len(records(out))
+        wait_until(lambda: all(process.poll() is not None for process in deployment.processes), "a process is left")
+        deployment.start_link()
+        deployment.start_node(0, 2)
+        deployment.start_node(1, 2, **{"privacy.epsilon": 0.1})
+        output = deployment.run({**settings, "reply_timeout_s": 15})
+        assert (out / "summary.json").exists(), output
+    assert "privacy.epsilon = 0.1 on the node, 0.5 at the server" in output
+    rounds = records(out)
+    assert [r["round"] for r in rounds] == list(range(3))
+    assert 1 <= done < 3
+    for record in rounds[done:]:
+        assert record["replies"]["used"] == sum(device % 2 == 0 for device in record["cohort"])

@@ -1,5 +1,6 @@
 """The `pfels` command. Each subcommand's file holds its words; what it does lives in the package."""
 
+import errno
 import io
 import sys
 from typing import Annotated
@@ -8,8 +9,11 @@ import typer
 
 from pfels import __version__
 from pfels.cli import audit, compare, data, plan, privacy, report, reproduce, run, sweep
-from pfels.errors import GuardError, InputError, RunError
+from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
+
+LINE = 2000  # characters of an error's line; lists of known names take 1,500
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors that no other input would avoid
 
 app = typer.Typer(
     name="pfels",
@@ -72,7 +76,8 @@ def main() -> None:
     except (RunError, GuardError) as error:
         code = _fail(error, 1)
     except OSError as error:
-        code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2 if error.filename else 1)
+        wrong_input = error.filename and error.errno not in DISK
+        code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2 if wrong_input else 1)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # PyTorch's own way to say it
             raise
@@ -93,5 +98,5 @@ def main() -> None:
 
 
 def _fail(error: object, code: int) -> int:
-    say(f"error: {error}")
+    say(f"error: {shown(error, maximum=LINE)}")
     return code

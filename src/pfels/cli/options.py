@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pfels.config.load import parse_override, presets
-from pfels.errors import InputError
+from pfels.errors import InputError, quoted
 from pfels.privacy.checks import require_positive
 from pfels.privacy.events import Adversary
 from pfels.report.terminal import say
@@ -63,7 +63,7 @@ def split_list(text: str, *, option: str) -> list[str]:
     """The items of a comma-separated option."""
     items = [item.strip() for item in text.split(",")]
     if not all(items) or len(set(items)) < len(items):
-        raise InputError(f"{option} = {text!r}: must be distinct values separated by commas")
+        raise InputError(f"{option} = {quoted(text)}: must be distinct values separated by commas")
     return items
 
 
@@ -82,16 +82,20 @@ def seed_list(text: str, *, option: str = "--seeds") -> list[int]:
     """The seeds of --seeds, or of another option."""
     items = split_list(text, option=option)
     if not all(item.isdecimal() and len(item) < 20 for item in items):
-        raise InputError(f"{option} = {text!r}: must be whole numbers from 0, separated by commas")
+        raise InputError(f"{option} = {quoted(text)}: must be whole numbers from 0, separated by commas")
     seeds = [int(item) for item in items]
     if len(set(seeds)) < len(seeds):
-        raise InputError(f"{option} = {text!r}: must be distinct")
+        raise InputError(f"{option} = {quoted(text)}: must be distinct")
     return seeds
 
 
 def stem(preset: str) -> str:
-    """The name under which a preset's or a file's runs are kept."""
-    return Path(preset).stem
+    """The name under which a preset's or a file's runs are kept: never one that leads out of the folder.
+
+    >>> stem("mine.toml"), stem("...toml")
+    ('mine', 'config')
+    """
+    return Path(preset).stem.strip(".") or "config"
 
 
 def place(preset: str, changed: Mapping[str, Any]) -> Path:

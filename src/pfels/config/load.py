@@ -11,8 +11,10 @@ from pydantic import ValidationError
 from pfels.config.messages import explain, unknown_key
 from pfels.config.scheme_settings import for_scheme, leaves, require_used
 from pfels.config.tree import NEUTRAL_KEYS, Config
-from pfels.errors import InputError, nearest
+from pfels.errors import InputError, nearest, quoted, shown
 from pfels.schemes.registry import scheme_entry
+
+MAXIMUM_BYTES = 2**20  # of a config file; one with every key has 2 kB
 
 
 def presets() -> list[str]:
@@ -42,6 +44,9 @@ def load_config(
     0.2
     """
     changed = dict(overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides))
+    for key in changed:
+        if not isinstance(key, str) or not _is_unicode(key):
+            raise InputError(f"{quoted(key)}: not a key of a config")
     tree = _tree(base, changed, tuned=tuned)
     _change(tree, changed)
     config = validate(tree)
@@ -71,7 +76,7 @@ def tuning_grid(base: str | Path | Config) -> dict[str, list[Any]]:
     grid = dict(leaves(table.items()))
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
-            raise InputError(f"{base}: tune.{key} = {values!r}: must be a list of values to try")
+            raise InputError(f"{base}: tune.{shown(key)} = {quoted(values)}: must be a list of values to try")
     return grid
 
 
@@ -116,6 +121,7 @@ def differing_keys(a: Config, b: Config) -> list[str]:
 
 def _read(preset_or_path: str | Path) -> dict[str, Any]:
     name = str(preset_or_path)
+    where = shown(name, maximum=500)
     if name in presets():
         text = resources.files("pfels.config.presets").joinpath(f"{name}.toml").read_text("utf-8")
     else:
@@ -123,22 +129,35 @@ def _read(preset_or_path: str | Path) -> dict[str, Any]:
         try:
             if not path.is_file():
                 known = f"neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
-                raise InputError(f"{name}: {known}")
+                raise InputError(f"{where}: {known}")
+            if path.stat().st_size > MAXIMUM_BYTES:
+                raise InputError(f"{where}: more than {MAXIMUM_BYTES} bytes; not a config")
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{name}: cannot be read ({error})") from None
+            raise InputError(f"{where}: cannot be read ({shown(error)})") from None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{name}: not valid TOML ({error})") from None
+        raise InputError(f"{where}: not valid TOML ({shown(error)})") from None
 
 
 def parse_override(text: str) -> tuple[str, Any]:
     """The key and the value of a `table.key=value` string."""
     key, equals, value = text.partition("=")
+    if not _is_unicode(text):
+        raise InputError(f"{shown(text)}: not valid UTF-8")
     if not equals or not key.strip():
-        raise InputError(f"{text}: an override reads table.key=value, such as compression.ratio=0.1")
+        raise InputError(f"{shown(text)}: an override reads table.key=value, such as compression.ratio=0.1")
     return key.strip(), parse_value(value.strip())
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written down: bytes of a command line that are not UTF-8 become half a character each."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parse_value(text: str) -> Any:

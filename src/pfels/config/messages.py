@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from pfels.errors import nearest
+from pfels.errors import nearest, quoted, shown
 
 
 def explain(error: ErrorDetails, root: type[BaseModel], *, table: str = "") -> str:
@@ -17,29 +17,31 @@ def explain(error: ErrorDetails, root: type[BaseModel], *, table: str = "") -> s
     `table` is where `root` stands in the config, if it is a scheme's own table.
     """
     key = ".".join(str(part) for part in error["loc"])
-    shown = ".".join(filter(None, (table, key)))
-    if error["type"] == "extra_forbidden":
+    name = shown(".".join(filter(None, (table, key))))
+    if error["type"] in ("extra_forbidden", "invalid_key"):
         return unknown_key(key, root, table=table)
     if error["type"] == "value_error":
         return error["msg"].removeprefix("Value error, ")
     if not key:
-        return f"{shown} = {error['input']!r}: must be a table"
-    return f"{shown} = {error['input']!r}: {_requirement(key, root)}"
+        return f"{name} = {quoted(error['input'])}: must be a table"
+    return f"{name} = {quoted(error['input'])}: {_requirement(key, root)}"
 
 
 def unknown_key(key: str, root: type[BaseModel], *, table: str = "") -> str:
     """One line for a key that does not exist, with the nearest one that does."""
     known = _known_keys(root)
     if table:
-        return f"{table}.{key}: unknown key{nearest(f'{table}.{key}', [f'{table}.{name}' for name in known])}"
+        return (
+            f"{shown(f'{table}.{key}')}: unknown key{nearest(f'{table}.{key}', [f'{table}.{name}' for name in known])}"
+        )
     table, _, leaf = key.partition(".")
     same = [name for name in known if name.partition(".")[2] == key]
     if same:
         return f"{key}: unknown key; did you mean {same[0]}?"
     tables = list(dict.fromkeys(name.partition(".")[0] for name in known if "." in name))
-    if table not in tables and not leaf and (close := difflib.get_close_matches(table, tables, n=1, cutoff=0.6)):
-        return f"{key}: unknown table; did you mean {close[0]}?"
-    return f"{key}: unknown key{nearest(key, known)}"
+    if table not in tables and not leaf and (close := difflib.get_close_matches(shown(table), tables, n=1, cutoff=0.6)):
+        return f"{shown(key)}: unknown table; did you mean {close[0]}?"
+    return f"{shown(key)}: unknown key{nearest(key, known)}"
 
 
 def _requirement(key: str, root: type[BaseModel]) -> str:

@@ -69,11 +69,8 @@ def _npz(path: Path) -> Dataset:
 
 def _fashion(folder: Path) -> Dataset:
     """Fashion-MNIST, pixels in [0, 1]."""
-    (x, y), (x_test, y_test) = ([idx.read(folder, name) for name in part] for part in (idx.TRAIN, idx.TEST))
-    for images, labels in ((x, y), (x_test, y_test)):
-        if images.shape != (len(labels), 28, 28) or labels.ndim != 1:
-            raise InputError(f"{folder}: {images.shape} images and {labels.shape} labels; must be n×28×28 and n")
-    return Dataset(_examples(x[:, None], y), _examples(x_test[:, None], y_test), classes=10)
+    (x, y), (x_test, y_test) = (idx.read_pair(folder, names) for names in (idx.TRAIN, idx.TEST))
+    return Dataset(_examples(x[:, None], y), _examples(x_test[:, None], y_test), classes=idx.CLASSES)
 
 
 def _cifar10(folder: Path) -> Dataset:
@@ -81,7 +78,7 @@ def _cifar10(folder: Path) -> Dataset:
     inner = folder / "cifar-10-batches-bin"
     parts = [cifar10.read(inner if inner.is_dir() else folder, names) for names in (cifar10.TRAIN, cifar10.TEST)]
     train, test = (_examples(x, y, centre=CIFAR_CENTRE, spread=CIFAR_SPREAD) for x, y in parts)
-    return Dataset(train, test, classes=10)
+    return Dataset(train, test, classes=cifar10.CLASSES)
 
 
 def _femnist(folder: Path) -> Dataset:

@@ -17,8 +17,8 @@ ENDPOINT = "https://huggingface.co"
 TIMEOUT_S = 10
 
 
-def rows(repository: str, split: str, progress: Progress) -> Iterator[Mapping[str, Any]]:
-    """The rows of one split, in the order of the hub; images are Pillow images."""
+def rows(repository: str, split: str, progress: Progress, *, revision: str | None) -> Iterator[Mapping[str, Any]]:
+    """The rows of one split of a revision, the latest if None, in the order of the hub; images are Pillow images."""
     if importlib.util.find_spec("datasets") is None:
         raise SourceError("the datasets package is not installed; pip install 'pfels[hub]'")
     if not _reachable():
@@ -27,7 +27,7 @@ def rows(repository: str, split: str, progress: Progress) -> Iterator[Mapping[st
 
     datasets.logging.set_verbosity_error()
     try:
-        table = datasets.load_dataset(repository, split=split)
+        table = datasets.load_dataset(repository, split=split, revision=revision)
     except Exception as error:  # on any error of the client, the next source is tried
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise SourceError(f"could not load {repository} from the hub: {reason[0][:REASON]}") from None

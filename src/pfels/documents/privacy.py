@@ -4,19 +4,19 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from pfels.documents.validate import document
+from pfels.documents.validate import Amount, Count, Share, document
 
 
 @document
 class Figure(TypedDict):
     """An (ε, δ) and against whom."""
 
-    epsilon: float | None  # ε, an upper bound; null: there is none
-    delta: float  # δ
+    epsilon: Amount | None  # ε, an upper bound; null: there is none
+    delta: Share  # δ
     adversary: str  # server, blind-server or outsider
     neighbours: str  # device-emptied, add-remove or replace-one
     valid: bool  # whether it is a guarantee; of a claim: whether it is in the range of its proof
-    participations: NotRequired[int]  # how often the worst device took part
+    participations: NotRequired[Count]  # how often the worst device took part
 
 
 @document
@@ -172,26 +172,26 @@ class NoiseForBudget(TypedDict):
 class LedgerEntry(TypedDict):
     """What one device has spent."""
 
-    mu_squared: float  # μ² = Σ w²/z² over all its transmissions, rounded up
-    participations: int  # how often it sent, repetitions included
+    mu_squared: Amount  # μ² = Σ w²/z² over all its transmissions, rounded up
+    participations: Count  # how often it sent, repetitions included
 
 
 @document
 class LedgerBudget(TypedDict):
     """What the owner of a node allows each device."""
 
-    epsilon: float  # ε over all runs
-    delta: float  # δ
+    epsilon: Amount  # ε over all runs
+    delta: Share  # δ
 
 
 @document
 class LedgerFile(TypedDict):
     """A node's ledger on disk, in a deployment: what its devices have spent, over all runs."""
 
-    format: int  # 1
-    devices: int  # N, all devices of the deployment
-    partition: int  # the node carries device i if i mod partitions = partition
-    partitions: int  # number of nodes that share the devices
+    format: Count  # 1
+    devices: Count  # N, all devices of the deployment
+    partition: Count  # the node carries device i if i mod partitions = partition
+    partitions: Count  # number of nodes that share the devices
     budget: LedgerBudget | None  # the budget at the last transmission; null: nothing was sent
     spent: dict[str, LedgerEntry]  # by device, those that have sent
     sha256: str  # of all other fields

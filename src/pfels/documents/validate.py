@@ -1,13 +1,17 @@
 """Documents from elsewhere, held to their types."""
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 
-from pfels.errors import InputError
+from pfels.errors import InputError, shown
 
 # A later version may write more fields; those of the type must be there, and numbers must be finite.
 document = with_config(ConfigDict(extra="allow", allow_inf_nan=False, strict=True))
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Amount = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 Document = TypeVar("Document")
 
@@ -23,5 +27,5 @@ def validated(kind: type[Document], content: Any, where: str) -> Document:
         return adapter.validate_json(content) if isinstance(content, bytes) else adapter.validate_python(content)
     except ValidationError as error:
         first = error.errors()[0]
-        at = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{where}: {at}{': ' if at else ''}{first['msg']}") from None
+        at = shown(".".join(str(part) for part in first["loc"]))
+        raise InputError(f"{where}: {at}{': ' if at else ''}{shown(first['msg'])}") from None

@@ -2,26 +2,22 @@
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from safetensors import SafetensorError, safe_open
 
 from pfels.config.load import differing_keys, load_config
 from pfels.config.tree import Config
 from pfels.documents.run import Environment, RoundRecord, Summary, Timing
 from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
-from pfels.experiment import log, secret_seed
+from pfels.experiment import checkpoint, log, secret_seed
+from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.log import LogMark
 from pfels.runtime.files import PARTIAL, read_json, to_json, write_atomically
-from pfels.runtime.lazy_torch import Tensor
 from pfels.seeding import Secret
 
 
@@ -30,19 +26,6 @@ def point_name(settings: Mapping[str, Any]) -> str:
     name = ",".join(f"{key}={value}" for key, value in settings.items())
     safe = re.sub(r"[^A-Za-z0-9=,._+-]", "_", name)[:150]
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-FORMAT = 2
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The state after `round` rounds: tensors by name, totals as JSON values, and the log up to there."""
-
-    round: int
-    tensors: Mapping[str, Tensor]
-    totals: Mapping[str, Any]
-    mark: LogMark
 
 
 class RunDirectory:
@@ -87,16 +70,7 @@ class RunDirectory:
 
         Nothing is written before the directory is known to be fit for it.
         """
-        started = check(self.path, self.config)
-        if resume and not started:
-            raise InputError(f"{self.path}: nothing to resume; start it without --resume")
-        if started and not resume:
-            raise InputError(f"{self.path}: holds an unfinished run; add --resume, or choose another --out")
-        begun, now = self.environment, environment.get("noise", "seed")
-        if started and begun and begun.get("noise", "seed") != now:
-            raise InputError(
-                f"{self.path}: begun with noise = {begun.get('noise', 'seed')!r}, not {now!r}; it must stay the same"
-            )
+        self._require_fit(resume, environment)
         with _writing(self.path, wrong_input=True):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path, os.O_RDONLY)
@@ -111,7 +85,8 @@ class RunDirectory:
                 raise RunError(
                     f"{self.path}: cannot be locked ({error.strerror}); choose an --out on a file system with locks"
                 ) from None
-            checkpoint = self.checkpoint() if started else None  # not before: another process may have gone on
+            started = self._require_fit(resume, environment)  # again: another process may have gone on until now
+            last = self.checkpoint() if started else None
             with _writing(self.path, wrong_input=not started):
                 if not started:
                     if secret is not None:
@@ -119,38 +94,43 @@ class RunDirectory:
                     write_atomically(self.path / "config.toml", self.config.to_toml().encode())
                 write_atomically(self.path / "environment.json", to_json(environment))
                 with open(self.log, "ab") as file:  # without what a kill left behind the checkpoint
-                    file.truncate(checkpoint.mark.size if checkpoint else 0)
+                    file.truncate(last.mark.size if last else 0)
                 for leftover in self.path.glob(PARTIAL):
                     leftover.unlink()
-            yield checkpoint
+            yield last
         finally:
             os.close(lock)
+
+    def _require_fit(self, resume: bool, environment: Environment) -> bool:
+        """Whether the run has begun; an InputError unless it may begin, or go on, as it is asked for."""
+        started = check(self.path, self.config)
+        if resume and not started:
+            raise InputError(f"{self.path}: nothing to resume; start it without --resume")
+        if started and self.summary is not None:
+            raise InputError(f"{self.path}: another process has finished it; the same command reads it")
+        if started and not resume:
+            raise InputError(f"{self.path}: holds an unfinished run; add --resume, or choose another --out")
+        begun, now = self.environment, environment.get("noise", "seed")
+        if started and begun and begun.get("noise", "seed") != now:
+            raise InputError(
+                f"{self.path}: begun with noise = {begun.get('noise', 'seed')!r}, not {now!r}; it must stay the same"
+            )
+        if started and not self.log.is_file() and self.log.exists():
+            raise InputError(f"{self.log}: not a file; delete it")
+        _ = self.seconds  # which must be readable, too
+        return started
 
     def append(self, record: RoundRecord, mark: LogMark) -> LogMark:
         """Add one round's record behind `mark`, cutting off whatever an interrupted process left there."""
         with _writing(self.path):
             return log.append(self.log, record, mark)
 
-    def save(self, checkpoint: Checkpoint, *, seconds: float) -> None:
+    def save(self, state: Checkpoint, *, seconds: float) -> None:
         """Replace the checkpoint by a newer one. The time taken is kept apart, since it is never the same twice."""
-        about = {
-            "format": FORMAT,
-            "config": self.config.digest(),
-            "round": checkpoint.round,
-            "totals": checkpoint.totals,
-            "log_size": checkpoint.mark.size,
-            "log_sha256": checkpoint.mark.sha256.hexdigest(),
-        }
-        text = json.dumps(about, sort_keys=True, allow_nan=False)
-        # One key only: the format keeps several in no fixed order, and equal states must be equal files.
-        metadata = {"pfels": f"{_digest(checkpoint.tensors, text)} {text}"}
-        from safetensors.torch import save
-
-        blob = save(dict(checkpoint.tensors), metadata)
         with _writing(self.path):
             with open(self.log, "rb") as file:
                 os.fsync(file.fileno())
-            write_atomically(self.path / "checkpoint.safetensors", blob)
+            checkpoint.write(self.path / "checkpoint.safetensors", state, config=self.config.digest())
             write_atomically(self.path / "timing.json", to_json({"seconds": seconds}))
 
     def finish(self, summary: Summary) -> None:
@@ -162,7 +142,10 @@ class RunDirectory:
     def seconds(self) -> float:
         """How long the run has taken so far, over all the processes that worked on it."""
         path = self.path / "timing.json"
-        return validated(Timing, read_json(path) or {"seconds": 0.0}, f"{path}")["seconds"]
+        try:
+            return validated(Timing, read_json(path) or {"seconds": 0.0}, f"{path}")["seconds"]
+        except InputError as error:
+            raise InputError(f"{error}; delete it, and the time counts from here") from None
 
     def records(self, mark: LogMark) -> list[RoundRecord]:
         """The records of all rounds up to the mark."""
@@ -174,28 +157,16 @@ class RunDirectory:
         path = self.path / "checkpoint.safetensors"
         if not path.exists():
             return None
-        damaged = f"{path}: truncated or altered; restore it from a backup, or delete {self.path} and start again"
-        try:
-            with safe_open(path, framework="pt") as file:
-                digest, _, text = file.metadata()["pfels"].partition(" ")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            about = json.loads(text)
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError):
-            raise InputError(damaged) from None
-        if digest != _digest(tensors, text):
-            raise InputError(damaged)
-        if about["format"] != FORMAT:
-            raise InputError(
-                f"{path}: written in format {about['format']}, this version reads format {FORMAT}; delete {self.path} "
-                "and run it again"
-            )
-        if about["config"] != self.config.digest():
+        notes, tensors = checkpoint.read(path, cure=f"restore it from a backup, or delete {self.path} and start again")
+        if notes["config"] != self.config.digest():
             raise InputError(f"{path}: belongs to another config; give {self.path} back the config.toml it began with")
+        if notes["round"] > self.config.rounds:
+            raise InputError(f"{path}: after round {notes['round']} of a run of {self.config.rounds}")
         with _reading(self.log):
-            mark = log.marked(self.log, about["log_size"])
-        if mark.sha256.hexdigest() != about["log_sha256"]:
+            mark = log.marked(self.log, notes["log_size"])
+        if mark.sha256.hexdigest() != notes["log_sha256"]:
             raise InputError(f"{self.log}: truncated or altered; it no longer fits the checkpoint")
-        return Checkpoint(about["round"], tensors, about["totals"], mark)
+        return Checkpoint(notes["round"], tensors, notes["totals"], mark)
 
 
 def check(path: Path, config: Config) -> bool:
@@ -220,14 +191,6 @@ def check(path: Path, config: Config) -> bool:
         keys = ", ".join(different)
         raise InputError(f"{path}: holds a run of another config, which differs in {keys}; choose another --out")
     return True
-
-
-def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 @contextmanager

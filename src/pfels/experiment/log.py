@@ -1,10 +1,12 @@
 """`rounds.jsonl`: one line per round, read and written line by line."""
 
+import errno
 import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from pfels.documents.run import RoundRecord
 
@@ -34,7 +36,7 @@ def append(path: Path, record: RoundRecord, mark: LogMark) -> LogMark:
 def marked(path: Path, size: int) -> LogMark:
     """The mark after the first `size` bytes of the log, or after all of it where it has fewer."""
     sha256, left = hashlib.sha256(), size
-    with open(path, "rb") as log:
+    with _opened(path) as log:
         while left > 0 and (block := log.read(min(left, BLOCK))):
             sha256.update(block)
             left -= len(block)
@@ -43,10 +45,17 @@ def marked(path: Path, size: int) -> LogMark:
 
 def lines(path: Path) -> Iterator[bytes]:
     """The whole lines of a log; a last one without an end is what a kill left of a round, and does not count."""
-    with open(path, "rb") as log:
+    with _opened(path) as log:
         for line in log:
             if line.endswith(b"\n"):
                 yield line
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The log, open for reading; an OSError if it is no file: a pipe would never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    return open(path, "rb")
 
 
 def records(path: Path, mark: LogMark) -> list[RoundRecord]:

@@ -15,8 +15,9 @@ from pfels.config.tree import Config
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
 from pfels.experiment.assumptions import with_assumptions
+from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.deployment import Deployment
-from pfels.experiment.directory import Checkpoint, RunDirectory, check
+from pfels.experiment.directory import RunDirectory, check
 from pfels.experiment.environment import environment
 from pfels.experiment.link import Link, frame_of
 from pfels.experiment.result import Result
@@ -37,10 +38,19 @@ PlayRound = Callable[[Experiment, RoundPlan, Tensor, Memory], RoundResult]
 
 
 def simulate(experiment: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
-    """Play a round with all devices simulated here, or on the ranks that share the run."""
-    return play(
+    """Play a round with all devices simulated here, or on the ranks that share the run.
+
+    One device that diverges is silent. If all do, nothing is learned any more, and figures of it would mean nothing.
+    """
+    result = play(
         experiment.scheme, experiment.draws, plan, theta, experiment.training, memory=memory, ranks=experiment.ranks
     )
+    if 0 < len(plan.training) == result.unheard:
+        raise RunError(
+            f"round {plan.round + 1}: the training of all {result.unheard} devices diverged (no update is finite); "
+            "choose a smaller training.learning_rate or server.learning_rate, or scale the data"
+        )
+    return result
 
 
 def run(

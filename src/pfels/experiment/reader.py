@@ -157,8 +157,6 @@ def _verify_checkpoint(path: Path, config: Config) -> None:
         RunDirectory(path, config).checkpoint()
     except InputError as error:
         raise InputError(str(error).replace(f"{path}{os.sep}", "").partition(";")[0]) from None
-    except KeyError as error:
-        raise InputError(f"checkpoint.safetensors: lacks {error}") from None
 
 
 def _rounds(path: Path, *, finished: bool) -> Iterator[RoundRecord]:

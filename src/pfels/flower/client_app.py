@@ -199,10 +199,14 @@ def _noise(context: Context) -> str:
 
 
 def _share(node_config: Mapping[str, Any]) -> NodeShare:
-    try:
-        return NodeShare(int(node_config["partition-id"]), int(node_config["num-partitions"]))
-    except KeyError as missing:
-        raise InputError(f"--node-config: {missing.args[0]} is missing; give partition-id=0 num-partitions=4") from None
+    found = [node_config.get(key) for key in ("partition-id", "num-partitions")]
+    partition, partitions = found
+    if type(partition) is not int or type(partitions) is not int or not 0 <= partition < partitions:
+        raise InputError(
+            f"--node-config: partition-id = {found[0]!r}, num-partitions = {found[1]!r}: must be whole numbers; give "
+            "partition-id=0 num-partitions=4"
+        )
+    return NodeShare(partition, partitions)
 
 
 def _relevant(node_config: Mapping[str, Any]) -> Pairs:

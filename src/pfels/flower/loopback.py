@@ -46,14 +46,15 @@ class Loopback:
         connection = f'[superlink.here]\naddress = "127.0.0.1:{here.port}"\ninsecure = true\n'
         (home / "config.toml").write_text(f'[superlink]\ndefault = "here"\n\n{connection}')
         try:
-            here._start_link(simulated=simulated)
+            here.start_link(simulated=simulated)
             for partition in range(0 if simulated else nodes):
                 here.start_node(partition, nodes, **node_config)
             yield here
         finally:
             here.stop()
 
-    def _start_link(self, *, simulated: bool) -> None:
+    def start_link(self, *, simulated: bool = False) -> None:
+        """Start the SuperLink, again if it was killed; it keeps its state in memory."""
         options = ["--simulation"] if simulated else []
         link = self._start(
             "superlink", "flower-superlink", "--insecure", "--port", str(self.port), "--host", "127.0.0.1",

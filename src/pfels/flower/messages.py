@@ -5,6 +5,7 @@ the reason under which it is counted.
 """
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,13 +16,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from torch import Tensor
 
 from pfels.arrays import DeviceIds
+from pfels.errors import InputError, shown
 from pfels.seeding import Secret
 
 RAW = "float32-le"  # name of the serialisation, in each array's record
 SMALL = 2**18  # up to this many numbers are sent as one field, with minimum overhead; more are sent in chunks
+REASON = 300  # characters of a node's reason that are repeated in the server's log
 
 
-class UnusableError(Exception):
+class UnusableError(InputError):
     """A message that cannot be used; its text is the reason."""
 
 
@@ -39,8 +42,14 @@ class Greeting:
     @classmethod
     def read(cls, content: RecordDict) -> Self:
         """From the content of a message."""
-        record = content["greeting"]
-        return cls(json.loads(record["config"]), record["digest"])
+        try:
+            record = content["greeting"]
+            config, digest = json.loads(record["config"]), record["digest"]
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise UnusableError("not a greeting") from None
+        if not isinstance(config, dict) or not isinstance(digest, str):
+            raise UnusableError("not a greeting")
+        return cls(config, digest)
 
 
 @dataclass(frozen=True)
@@ -64,9 +73,12 @@ class NodeShare:
         """From the content of a message."""
         try:
             record = content["share"]
-            share = cls(int(record["partition"]), int(record["partitions"]), str(record["refused"]))
-        except (KeyError, TypeError, ValueError):
+            partition, partitions, refused = record["partition"], record["partitions"], record["refused"]
+        except (KeyError, TypeError):
             raise UnusableError("not a reply to a greeting") from None
+        if type(partition) is not int or type(partitions) is not int or not isinstance(refused, str):
+            raise UnusableError("not a reply to a greeting")
+        share = cls(partition, partitions, shown(refused, maximum=REASON))
         if not 0 <= share.partition < share.partitions:
             raise UnusableError(f"partition-id = {share.partition} of num-partitions = {share.partitions}")
         return share
@@ -103,10 +115,17 @@ class TrainRequest:
     @classmethod
     def read(cls, content: RecordDict) -> Self:
         """From the content of a message."""
-        record, theta = content["request"], numbers(content["model"])
-        devices, waiting = list(record["devices"]), list(record["waiting"])
-        secret = Secret(record["secret"]) if record["secret"] else None
-        return cls(record["round"], record["digest"], secret, theta, devices, waiting)
+        try:
+            record, theta = content["request"], numbers(content["model"])
+            t, digest, key = record["round"], record["digest"], record["secret"]
+            devices, waiting = record["devices"], record["waiting"]
+            secret = Secret(key) if key else None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UnusableError("not a request") from None
+        whole = all(isinstance(some, list) and all(type(i) is int for i in some) for some in (devices, waiting))
+        if type(t) is not int or not isinstance(key, bytes) or not isinstance(digest, str) or not whole:
+            raise UnusableError("not a request")
+        return cls(t, digest, secret, theta, list(devices), list(waiting))
 
 
 def signals_record(signals: Tensor, silent: Sequence[int] = (), refused: Sequence[int] = ()) -> RecordDict:
@@ -162,6 +181,8 @@ def numbers(record: ArrayRecord) -> Tensor:
     array = record["x"]
     if array.stype != RAW or array.dtype != "float32":
         raise ValueError(f"{array.dtype} as {array.stype}")
+    if any(length < 0 for length in array.shape) or 4 * math.prod(array.shape) != len(array.data):
+        raise ValueError(f"{len(array.data)} bytes for the shape {array.shape}")
     return _tensor(array.data).view(array.shape)
 
 

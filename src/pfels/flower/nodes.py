@@ -11,8 +11,8 @@ from flwr.serverapp import Grid
 from flwr.supercore import log
 
 from pfels.arrays import DeviceIds
-from pfels.errors import RunError
-from pfels.flower.messages import Greeting, NodeShare, UnusableError
+from pfels.errors import RunError, shown
+from pfels.flower.messages import REASON, Greeting, NodeShare, UnusableError
 
 FORGET = "query.forget"  # message type: the run is over
 POLL_S = 0.2  # pause between two polls for replies
@@ -30,14 +30,19 @@ class Nodes:
     greeted: set[int] = field(default_factory=set)
     unanswered: set[str] = field(default_factory=set)  # ids of greetings without a reply so far
 
-    def wait(self) -> None:
-        """Greet nodes until every partition has one. After the timeout, connected nodes suffice; none is an error."""
+    def wait(self, *, resume: bool = False) -> None:
+        """Greet nodes until every partition has one. After the timeout, connected nodes suffice; none is an error.
+
+        A node that cannot take part is an error before the first round. A run that continues leaves it out.
+        """
         until = time.monotonic() + FIRST_NODE_S
         while not self.complete and time.monotonic() < until:
             empty = not self.shares
             refused = self.greet()
-            if refused:
+            if refused and not resume:
                 raise RunError(refused[0])
+            for line in refused:
+                log(WARNING, "%s", line)
             if empty and self.shares:
                 until = time.monotonic() + self.timeout_s
             time.sleep(POLL_S)
@@ -62,7 +67,7 @@ class Nodes:
         node = reply.metadata.src_node_id
         self.unanswered.discard(reply.metadata.reply_to_message_id)
         if reply.has_error():
-            log(WARNING, "node %d does not take part: %s", node, reply.error.reason)
+            log(WARNING, "node %d does not take part: %s", node, shown(reply.error.reason, maximum=REASON))
             return ""
         try:
             share = NodeShare.read(reply.content)
@@ -77,6 +82,9 @@ class Nodes:
 
     def _conflict(self, share: NodeShare) -> str:
         """All nodes must use the same number of partitions: else a device could be on two nodes and count twice."""
+        devices = self.greeting.config["data.devices"]
+        if share.partitions > devices:
+            return f"num-partitions = {share.partitions}: must be at most data.devices = {devices}"
         others = {other.partitions for other in self.shares.values()} - {share.partitions}
         return f"num-partitions = {share.partitions}, {others.pop()} on other nodes" if others else ""
 
@@ -84,7 +92,7 @@ class Nodes:
     def complete(self) -> bool:
         """Whether every partition has a node."""
         here = {share.partition for share in self.shares.values()}
-        return bool(here) and here == set(range(next(iter(self.shares.values())).partitions))
+        return bool(here) and len(here) == next(iter(self.shares.values())).partitions
 
     def farewell(self) -> None:
         """Have every connected node delete what its devices kept for this run, and wait for that until the timeout."""

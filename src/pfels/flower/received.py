@@ -72,10 +72,11 @@ class ExactSum:
         return len(self.steps)
 
     def add(self, arriving: Tensor) -> None:
-        """Add what arrives of a device's signal, in double precision."""
+        """Add what arrives of a device's signal, in double precision; what the noise cannot hide is not added."""
         values = arriving.numpy()
-        self.steps += self.lattice.nearest(values) if self.noisy else self.lattice.inward(values)
-        require_range(self.steps)
+        sum_ = self.steps + (self.lattice.nearest(values) if self.noisy else self.lattice.inward(values))
+        require_range(sum_)
+        self.steps = sum_
 
     def total(self) -> Tensor:
         """The sum as the scheme's `receive` takes it."""

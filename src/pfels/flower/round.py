@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pfels.documents.run import Journal, Replies
 from pfels.documents.validate import validated
+from pfels.errors import GuardError
 from pfels.flower.messages import UnusableError, left_out, read_signals, size
 from pfels.flower.received import ExactNoise, ReceivedSum, received_noise
 from pfels.runtime.files import printable, read_json, to_json, write_atomically
@@ -25,6 +26,7 @@ from pfels.uplink.power import energy
 
 FORGOTTEN = "nothing kept to repeat"  # reason under which devices are counted whose node was started again
 SPENT = "budget of its owner spent"
+TOO_LARGE = "too large for any noise to hide"
 TOLERANCE = 1e-5  # relative; float32 rounding may raise the norm of a signal by a little
 
 
@@ -141,7 +143,11 @@ class ServerRound:
         if reason is not None:
             self.dropped[reason] += 1
             return
-        self.y.add(self.plan.arriving(x.double(), slice(place, place + 1)))
+        try:
+            self.y.add(self.plan.arriving(x.double(), slice(place, place + 1)))
+        except GuardError:
+            self.dropped[TOO_LARGE] += 1
+            return
         self.used.add(place)
         if self.plan.air is not None:
             self.energy += Fraction(float(energy(x)[0]))

@@ -44,11 +44,12 @@ class OverTheAir(Strategy):  # type: ignore[misc]
         config, noise = self.wanted.config, self.wanted.noise
         greeting = Greeting(settings.shared(config, noise), settings.digest(config, noise))
         self.nodes = Nodes(grid, greeting, self.wanted.reply_timeout_s)
-        self.nodes.wait()
+        begun = (self.wanted.out / "config.toml").exists()
+        self.nodes.wait(resume=begun)
         self.finished = loop.run(
             _saved_every_round(config),
             self.wanted.out,
-            resume=(self.wanted.out / "config.toml").exists(),
+            resume=begun,
             progress=self.progress,
             play_round=self.play_round,
             deployment=Deployment(f"Flower {version('flwr')}", noise, self.wanted.secret_seed),

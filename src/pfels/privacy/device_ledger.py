@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pfels.documents.privacy import LedgerEntry, LedgerFile
 from pfels.documents.validate import validated
-from pfels.errors import InputError, RunError
+from pfels.errors import InputError, RunError, shown
 from pfels.privacy import checks
 from pfels.privacy.events import rounded_up
 from pfels.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -88,6 +88,12 @@ class DeviceLedger:
             raise InputError(f"{self._name}: written in format {ledger['format']}; this version reads format {FORMAT}")
         if ledger["sha256"] != _digest(ledger):
             raise InputError(f"{self._name}: damaged or altered; restore it from a backup")
+        devices, partition, partitions = ledger["devices"], ledger["partition"], ledger["partitions"]
+        if not partition < partitions <= devices:
+            raise InputError(f"{self._name}: of partition {partition} of {partitions} of {devices} devices; damaged")
+        for device in ledger["spent"]:
+            if not _carried(device, devices=devices, partition=partition, partitions=partitions):
+                raise InputError(f"{self._name}: holds the device {shown(device)}, which is not on this node; damaged")
         if _transmissions(ledger) < counted:
             raise InputError(
                 f"{self._name}: an older copy, with {_transmissions(ledger)} of {counted} transmissions; restore its "
@@ -168,6 +174,12 @@ class DeviceLedger:
         except OSError as error:
             reason = error.strerror or str(error)
             raise RunError(f"{self._name}: cannot be written ({reason}), so nothing is sent; fix the cause") from None
+
+
+def _carried(device: str, *, devices: int, partition: int, partitions: int) -> bool:
+    """Whether this is the number of a device that the node carries, written as numbers are."""
+    number = int(device) if device.isdecimal() and len(device) < 19 else -1
+    return str(number) == device and number < devices and number % partitions == partition
 
 
 def _transmissions(ledger: LedgerFile) -> int:

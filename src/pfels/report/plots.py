@@ -103,8 +103,9 @@ def levels(group: Group) -> Figure:
         rounds = [t for t in at.tolist() if run.limits[t] == limit]
         symbol = LIMIT_SYMBOLS.get(limit, "square-open")
         trace = _styled(group, "markers", {"size": 6, "symbol": symbol})
-        traces.append(trace | {"x": [t + 1 for t in rounds], "y": _short(run.columns["beta"][rounds]),
-            "hovertemplate": _hover(group, "round %{x}", f"β = %{{y:.4g}}, set by the {limit} limit")})  # fmt: skip
+        hover = _hover(group, "round %{x}", f"β = %{{y:.4g}}, set by the {escape(limit)} limit")
+        values = {"x": [t + 1 for t in rounds], "y": _short(run.columns["beta"][rounds])}
+        traces.append(trace | values | {"hovertemplate": hover})
     layout = {
         "xaxis": _axis("round"),
         "yaxis": _log_axis("β", (value for trace in traces for value in trace["y"])),

@@ -14,6 +14,7 @@ from rich.table import Table
 from pfels.documents.privacy import ClaimedFigure, RunPrivacy
 from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, SchemePlan, Spread
+from pfels.errors import one_line
 from pfels.privacy.events import Adversary
 from pfels.report.text import joules, listed, seconds
 
@@ -126,7 +127,7 @@ def budget_notes(budget: "Budget | None", rows: Mapping[str, AggregateRow] | Map
 
 def say(message: str) -> None:
     """A line for the person at the terminal, never on stdout."""
-    print(message, file=sys.stderr)
+    print("\n".join(map(one_line, message.splitlines())), file=sys.stderr)
 
 
 def print_json(document: Mapping[str, Any]) -> None:

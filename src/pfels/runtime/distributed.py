@@ -101,7 +101,7 @@ class Start:
     tensors: dict[str, Tensor]
 
     def to_bytes(self) -> bytes:
-        """The state in the safetensors format of checkpoints, so that nothing is ever unpickled."""
+        """The state in the safetensors format of checkpoints, so that nothing from another machine is unpickled."""
         from safetensors.torch import save
 
         header = torch.tensor([self.round, *self.engine.encode()])

@@ -1,12 +1,17 @@
 """Atomic writes, JSON in and out, printable paths, writable folders."""
 
+import fcntl
+import glob
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from pfels.errors import InputError
+from pydantic_core import from_json
+
+from pfels.errors import InputError, one_line, shown
 
 
 def writable_folder(path: Path) -> Path:
@@ -19,6 +24,7 @@ def writable_folder(path: Path) -> Path:
 
 
 PARTIAL = ".*.partial"  # left behind when a process is killed during a write
+MAXIMUM_JSON = 2**28  # bytes; the largest document, a ledger of a million devices, has a third of it
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -28,9 +34,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
     try:
         if not path.is_file():
             raise ValueError("not a file")
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not readable as JSON ({error})") from None
+        if path.stat().st_size > MAXIMUM_JSON:
+            raise ValueError(f"more than {MAXIMUM_JSON} bytes")
+        content = from_json(path.read_bytes())  # it refuses deep nesting, long numbers and text that is no Unicode
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not readable as JSON ({shown(error)})") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: must hold a JSON object")
     return content
@@ -41,16 +49,47 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
     `mode` limits its permissions, as the process's umask does.
     """
+    with written_atomically(path, mode=mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def written_atomically(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """A file to write to, which takes the place of `path` when the block ends without an error.
+
+    What processes left that were killed here is deleted. An error of the disk names the file.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(content)
+        _delete_left_behind(path)
+        with _locked(partial, mode) as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
+            os.replace(partial, path)
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
         raise
+
+
+def _locked(partial: Path, mode: int) -> IO[bytes]:
+    """The file, new and locked for as long as it is open: another process takes an unlocked one for left behind."""
+    while True:
+        file = open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # another process deleted it just before it was locked
+
+
+def _delete_left_behind(path: Path) -> None:
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        with suppress(OSError), open(left, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process writes it
+            left.unlink()
 
 
 def write_durably(path: Path, content: bytes, *, mode: int = 0o666) -> None:
@@ -69,5 +108,5 @@ def to_json(content: Mapping[str, Any]) -> bytes:
 
 
 def printable(path: Path) -> str:
-    """A path as valid Unicode, for a page or a message."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    """A path as one printable line of valid Unicode, for a page or a message."""
+    return one_line(os.fsencode(path).decode("utf-8", "replace"))

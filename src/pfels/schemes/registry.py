@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import UnionType
 from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
-from pfels.errors import InputError, nearest
+from pfels.errors import InputError, nearest, quoted
 from pfels.privacy.events import Sampling
 from pfels.schemes import create
 from pfels.schemes.echo_settings import EchoSettings
@@ -173,11 +173,11 @@ def _loads(name: str) -> bool:
 def scheme_entry(name: str) -> SchemeEntry:
     """What is known of the scheme of that name."""
     if not isinstance(name, str):
-        raise InputError(f"scheme = {name!r}: must be text")
+        raise InputError(f"scheme = {quoted(name)}: must be text")
     if name in _SCHEMES:
         return _SCHEMES[name]
     if name not in _installed():
-        raise InputError(f"scheme = {name!r}: unknown scheme{nearest(name, scheme_names())}")
+        raise InputError(f"scheme = {quoted(name)}: unknown scheme{nearest(name, scheme_names())}")
     point, *others = _installed()[name]
     if others or not re.fullmatch(NAME, name):
         where = ", ".join(each.value for each in (point, *others))

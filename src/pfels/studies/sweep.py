@@ -13,7 +13,7 @@ from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.run import Summary
 from pfels.documents.studies import Sweep, SweepRow
-from pfels.errors import InputError, RunError
+from pfels.errors import InputError, RunError, quoted, shown
 from pfels.experiment.directory import RunDirectory, check, point_name
 from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
@@ -72,13 +72,13 @@ def parse_axes(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         key, equals, values = text.partition("=")
         if not equals or key == "seed":
-            raise InputError(f"--grid {text}: must read key=v1,v2 (seeds go to --seeds)")
+            raise InputError(f"--grid {shown(text)}: must read key=v1,v2 (seeds go to --seeds)")
         if key in axes:
-            raise InputError(f"--grid {text}: {key} has an axis already; give all its values there")
+            raise InputError(f"--grid {shown(text)}: {shown(key)} has an axis already; give all its values there")
         items = [item.strip() for item in values.split(",")]
         axes[key] = [parse_value(item) for item in items]
         if not all(items) or len({repr(value) for value in axes[key]}) < len(items):
-            raise InputError(f"--grid {text}: must be distinct values separated by commas")
+            raise InputError(f"--grid {shown(text)}: must be distinct values separated by commas")
     return axes
 
 
@@ -131,7 +131,7 @@ class GridPart:
         index, slash, count = text.partition("/")
         whole = slash and index.isdecimal() and count.isdecimal() and len(count) < 10 and len(index) < 10
         if not (whole and 1 <= int(index) <= int(count)):
-            raise InputError(f"--shard = {text!r}: must read i/n with 1 ≤ i ≤ n, such as 2/8")
+            raise InputError(f"--shard = {quoted(text)}: must read i/n with 1 ≤ i ≤ n, such as 2/8")
         return cls(int(index), int(count))
 
     def of(self, points: Sequence[Point]) -> list[Point]:

@@ -1,33 +1,65 @@
 """The idx format of MNIST and similar data sets, plain or gzipped."""
 
 import gzip
-import math
 import struct
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pfels.data.formats.limits import MAXIMUM_AXES, require_file, require_shape, require_size
 from pfels.errors import InputError
 
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+SIDE, CLASSES = 28, 10
 
 
 def read(folder: Path, name: str) -> NDArray[np.uint8]:
     """The array of unsigned bytes in an idx file, with or without .gz at the end of its name."""
-    path, zipped = folder / name, folder / f"{name}.gz"
+    plain, zipped = folder / name, folder / f"{name}.gz"
+    path = zipped if zipped.exists() and not plain.exists() else plain
+    require_file(path, str(path))
+    return read_file(path)
+
+
+def read_file(path: Path) -> NDArray[np.uint8]:
+    """The array of unsigned bytes in an idx file; it is unzipped if its name ends in .gz."""
     try:
-        blob = path.read_bytes() if path.exists() or not zipped.exists() else gzip.decompress(zipped.read_bytes())
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            return _array(file, path)  # type: ignore[arg-type]
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{zipped}: not a complete gzip file ({error})") from None
-    axes = blob[3] if len(blob) > 4 else 0
-    shape = struct.unpack_from(f">{axes}I", blob, 4) if len(blob) >= 4 + 4 * axes else ()
-    start = 4 + 4 * axes
-    if blob[:3] != b"\0\0\x08" or not axes or len(blob) - start != math.prod(shape):
-        raise InputError(f"{path}: not a complete idx file of unsigned bytes")
-    return np.frombuffer(bytearray(blob), np.uint8, offset=start).reshape(shape)
+        raise InputError(f"{path}: not a complete gzip file ({error})") from None
+
+
+def read_pair(folder: Path, names: tuple[str, str]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The images (n, 28, 28) of a part of the data set, and their labels from 0 to 9."""
+    x, y = (read(folder, name) for name in names)
+    if y.ndim != 1 or x.shape != (len(y), SIDE, SIDE) or len(y) == 0:
+        raise InputError(f"{folder}: {x.shape} images and {y.shape} labels; must be n×{SIDE}×{SIDE} and n, n > 0")
+    if y.max() >= CLASSES:
+        raise InputError(f"{folder / names[1]}: has the label {y.max()}; must be 0 to {CLASSES - 1}")
+    return x, y
+
+
+def _array(file: BinaryIO, path: Path) -> NDArray[np.uint8]:
+    """The array in a stream: the header says how much there must be, and no more is read."""
+    broken = f"{path}: not a complete idx file of unsigned bytes"
+    magic = file.read(4)
+    if len(magic) < 4 or magic[:3] != b"\0\0\x08" or not 1 <= magic[3] <= MAXIMUM_AXES:
+        raise InputError(broken)
+    header = file.read(4 * magic[3])
+    if len(header) < 4 * magic[3]:
+        raise InputError(broken)
+    shape = struct.unpack(f">{magic[3]}I", header)
+    size = require_shape(shape, str(path))
+    require_size(size, str(path))
+    content = bytearray(file.read(size + 1))
+    if len(content) != size:
+        raise InputError(broken)
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def write(path: Path, array: NDArray[np.uint8]) -> None:

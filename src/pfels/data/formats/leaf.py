@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pfels.data.cache import Progress, Workspace, home, workspace
 from pfels.data.formats import packed
 from pfels.data.formats.json_stream import JsonStream
-from pfels.errors import InputError
+from pfels.data.formats.limits import require_file
+from pfels.errors import InputError, shown
 
 PIXELS = packed.SIDE**2
 
@@ -45,17 +46,22 @@ def converted(folder: Path) -> Path:
 
 def pack(files: list[Path], work: Workspace, progress: Progress = lambda what, done, total: None) -> Path:
     """LEAF's files in packed form."""
-    made = work.build / "packed"
+    made, examples = work.build / "packed", 0
     with packed.Packer(made, source="LEAF") as packer:
         for done, path in enumerate(files):
             progress("reading LEAF's files", done, len(files))
             for writer, data in users(path):
-                packer.add(writer, *_arrays(path, writer, data))
+                x, y = _arrays(path, writer, data)
+                packer.add(writer, x, y)
+                examples += len(y)
+        if not examples:
+            raise InputError(f"{files[0]}: LEAF's files hold no examples")
     return made
 
 
 def users(path: Path) -> Iterator[tuple[str, Any]]:
     """Each writer in a LEAF file with their data."""
+    require_file(path, str(path))
     with open(path, encoding="utf-8") as file:
         stream = JsonStream(file, name=str(path))
         found = False
@@ -72,14 +78,14 @@ def users(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _arrays(path: Path, writer: str, data: Any) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """One writer's pixels as bytes, and labels; values that LEAF never writes are refused, not rounded."""
-    where = f"{path}: writer {writer}"
+    where = f"{path}: writer {shown(writer)}"
     try:
         x, y = np.array(data["x"], np.float64), np.array(data["y"], np.float64)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(f"{where}: must have x, {PIXELS} numbers per image, and y") from None
     if x.size == y.size == 0:  # LEAF's own split left no examples of this writer in this file
         return np.empty((0, PIXELS), np.uint8), np.empty(0, np.uint8)
-    if x.shape != (len(y), PIXELS) or y.ndim != 1:
+    if y.ndim != 1 or x.shape != (len(y), PIXELS):
         raise InputError(f"{where}: x has shape {x.shape} and y {y.shape}; must be (n, {PIXELS}) and (n,)")
     scaled = np.rint(x * 255)
     if not (np.abs(x * 255 - scaled) < 0.01).all() or scaled.min() < 0 or scaled.max() > 255:

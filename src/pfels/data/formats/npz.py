@@ -1,66 +1,92 @@
 """A user's own arrays: an .npz with x_train, y_train, x_test, y_test and, for a natural partition, writer_train."""
 
+import struct
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from pfels.errors import InputError
+from pfels.data.formats import npy
+from pfels.data.formats.limits import require_file, require_size
+from pfels.errors import InputError, shown
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+WRITERS = "writer_train"
 MAXIMUM_CLASSES = 1_000_000  # the network has one output per class
+ENCRYPTED = 0x1  # in a member's flags
 Array = NDArray[Any]
 
 
 def read(path: Path) -> Mapping[str, Array]:
-    """The arrays, validated; images of any layout are returned with channels first."""
+    """The arrays, validated: features in float32 or bytes, images of any layout with channels first."""
     where = f"data.path = {str(path)!r}"
-    if not path.is_file():
-        raise InputError(f"{where}: no such file; give an .npz with {', '.join(ARRAYS)}")
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, NpzFile):
-            raise InputError(f"{where}: a single array; give an .npz with {', '.join(ARRAYS)}")
-        with archive:
-            missing = [name for name in ARRAYS if name not in archive]
-            if missing:
-                raise InputError(f"{where}: lacks {', '.join(missing)}; it has {', '.join(archive) or 'nothing'}")
-            arrays = {name: archive[name] for name in (*ARRAYS, "writer_train") if name in archive}
-    except (BadZipFile, OSError, ValueError, EOFError, MemoryError, zlib.error) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = "" if isinstance(error, ValueError) else f" ({error})"  # NumPy's own advice is to unpickle it
-        raise InputError(f"{where}: not a readable .npz of plain arrays{reason}") from None
-    odd = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
-    if odd:
-        raise InputError(f"{where}: {', '.join(odd)}: not an array")
+    require_file(path, where, wanted=f"give an .npz with {', '.join(ARRAYS)}")
+    arrays = _unpacked(path, where)
     for part in ("train", "test"):
         _check(where, part, arrays[f"x_{part}"], arrays[f"y_{part}"], arrays["x_train"])
-    writers = arrays.get("writer_train")
+    writers = arrays.get(WRITERS)
     if writers is not None and writers.shape != arrays["y_train"].shape:
         raise InputError(f"{where}: writer_train has shape {writers.shape}; must be {arrays['y_train'].shape}")
-    return arrays | {name: _channels_first(where, arrays[name]) for name in ("x_train", "x_test")}
+    floats = {name: _in_float32(where, name, arrays[name]) for name in ("x_train", "x_test")}
+    return arrays | {name: _channels_first(where, x) for name, x in floats.items()}
+
+
+def _unpacked(path: Path, where: str) -> dict[str, Array]:
+    """The arrays in an archive. What they would take is known from its directory, before any is read."""
+    try:
+        with ZipFile(path) as archive:
+            found = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            missing = [name for name in ARRAYS if name not in found]
+            if missing:
+                names = ", ".join(map(shown, list(found)[:9])) or "nothing"
+                raise InputError(f"{where}: lacks {', '.join(missing)}; it has {names}")
+            members = {name: found[name] for name in (*ARRAYS, WRITERS) if name in found}
+            stored = path.stat().st_size
+            require_size(sum(info.file_size for info in members.values()), where, stored=stored)
+            return {name: _array(archive, info, f"{where}: {name}", stored) for name, info in members.items()}
+    except InputError:
+        raise
+    # What the module raises on bytes that are no archive, or one that it cannot unpack.
+    except (BadZipFile, RuntimeError, OSError, ValueError, EOFError, struct.error, zlib.error) as error:
+        raise InputError(f"{where}: not a readable .npz of plain arrays ({shown(error)})") from None
+
+
+def _array(archive: ZipFile, info: ZipInfo, where: str, stored: int) -> Array:
+    if info.flag_bits & ENCRYPTED:
+        raise InputError(f"{where}: encrypted; must be as numpy.savez writes it")
+    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise InputError(f"{where}: packed by method {info.compress_type}; must be as numpy.savez writes it")
+    with archive.open(info) as file:
+        return npy.read(file, info.file_size, where, stored=stored)
 
 
 def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:
-    if x.ndim not in (2, 3, 4) or len(x) == 0 or x.shape[1:] != train.shape[1:]:
+    if x.ndim not in (2, 3, 4) or x.size == 0 or x.shape[1:] != train.shape[1:]:
         raise InputError(
             f"{where}: x_{part} has shape {x.shape}; must be (n, features), (n, h, w), (n, h, w, c) or (n, c, h, w), "
-            "n > 0"
+            "all above 0, and the same for both parts"
         )
     if not (np.issubdtype(x.dtype, np.floating) or x.dtype == np.uint8):
         raise InputError(f"{where}: x_{part} is {x.dtype}; must be floating point, or uint8 for pixels")
-    if np.issubdtype(x.dtype, np.floating) and not np.isfinite(x).all():
-        raise InputError(f"{where}: x_{part} holds NaN or infinity; must be finite")
     if y.shape != x.shape[:1] or not np.issubdtype(y.dtype, np.integer) or y.min() < 0:
         raise InputError(f"{where}: y_{part} is {y.dtype} of shape {y.shape}; must be {len(x)} integer labels from 0")
     if y.max() >= MAXIMUM_CLASSES:
         raise InputError(f"{where}: y_{part} has the label {y.max()}; must be below {MAXIMUM_CLASSES}")
+
+
+def _in_float32(where: str, name: str, x: Array) -> Array:
+    """Features as devices train on them; bytes stay bytes."""
+    if x.dtype == np.uint8:
+        return x
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(x, np.float32)
+    if not np.isfinite(found).all():
+        raise InputError(f"{where}: {name} holds NaN, infinity, or a number that is one in float32; must be finite")
+    return found
 
 
 def _channels_first(where: str, x: Array) -> Array:

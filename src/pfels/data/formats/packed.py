@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pfels.data.cache import digest
+from pfels.data.formats.limits import require_file
 from pfels.errors import InputError
 
 FORMAT = 1
@@ -60,7 +61,7 @@ def read(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np
     The images are memory-mapped: they are read from disk on access.
     """
     index(folder)
-    runs = _json(folder / WRITERS)
+    runs = _runs(folder / WRITERS)
     counts = np.array([count for _, count in runs], np.int64)
     total = int(counts.sum())
     for name, size in ((IMAGES, total * SIDE**2), (LABELS, total)):
@@ -71,11 +72,25 @@ def read(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np
     writers = np.repeat(np.array([names[name] for name, _ in runs], np.int32), counts)
     # Copy-on-write: nothing is written, but PyTorch requires writable memory.
     images = np.memmap(folder / IMAGES, np.uint8, mode="c", shape=(total, 1, SIDE, SIDE))
-    return images, np.fromfile(folder / LABELS, np.uint8), writers
+    labels = np.fromfile(folder / LABELS, np.uint8)
+    if labels.max() >= CLASSES:
+        raise InputError(f"{folder / LABELS}: has the label {labels.max()}; must be 0 to {CLASSES - 1}")
+    return images, labels, writers
+
+
+def _runs(path: Path) -> list[tuple[str, int]]:
+    """Writers and how many images follow of each."""
+    found = _json(path)
+    pairs = found if isinstance(found, list) else []
+    whole = all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) and type(p[1]) is int for p in pairs)
+    if not whole or any(not 0 <= count < 2**31 for _, count in pairs) or not any(count for _, count in pairs):
+        raise InputError(f"{path}: missing or altered; install the data again")
+    return pairs
 
 
 def _json(path: Path) -> Any:
     try:
+        require_file(path, str(path))
         return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise InputError(f"{path}: missing or altered; install the data again") from None

@@ -24,6 +24,7 @@ LATER_KEYS = {
     "channel.antennas": 1,
     "channel.csi_error_db": 0.0,
     "channel.phase_error_deg": 0.0,
+    "run.precision": "float32",
 }
 
 
@@ -149,13 +150,14 @@ class Server(_Table):
 
 
 class Run(_Table):
-    """How the work is carried out; none of these changes what is learned, except that an engine may round otherwise."""
+    """How the work is carried out; none of these changes what is learned, except by rounding: engine and precision."""
 
     eval_every: Count = 10
     checkpoint_every: Count = 25
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     engine: Literal["auto", "batched", "threaded"] = "auto"
     workers: int = Field(default=0, ge=0)
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 class Config(_Table):

@@ -59,6 +59,7 @@ class LocalTraining:
     momentum: float
     engine: str
     pool: OrderedPool
+    factors: torch.dtype | None = None
 
     def cohort(self, theta: Tensor, devices: Sequence[int], orders: Orders) -> Iterator[LocalUpdates]:
         """The updates of all `devices` from the model θ, in chunks in cohort order.
@@ -80,7 +81,7 @@ class LocalTraining:
         x, y = data.x.to(theta.device), data.y.to(theta.device)
         steps = batches(data.counts, members, orders, epochs=self.epochs, size=self.batch_size, device=theta.device)
         stacked = self.engine == "batched" and gram.pays(self.network, examples=y.shape[1], epochs=self.epochs)
-        rule, mark = sgd.Rule(self.learning_rate, self.momentum), scratch.mark
+        rule, mark = sgd.Rule(self.learning_rate, self.momentum, self.factors), scratch.mark
         with torch.no_grad():
             train = gram.train if stacked else sgd.train
             updates, losses = train(self.network, theta, x=x, y=y, batches=steps, rule=rule, scratch=scratch)

@@ -49,7 +49,10 @@ EVALUATION_BATCH = 250
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """Local training: τ epochs of momentum SGD on a device's own examples, in batches without replacement."""
+    """Local training: τ epochs of momentum SGD on a device's own examples, in batches without replacement.
+
+    The factors of large products are rounded to the type `factors`, if there is one.
+    """
 
     network: Network
     federation: Federation
@@ -59,7 +62,7 @@ class LocalTraining:
     momentum: float
     engine: str
     pool: OrderedPool
-    factors: torch.dtype | None = None
+    factors: torch.dtype | None
 
     def cohort(self, theta: Tensor, devices: Sequence[int], orders: Orders) -> Iterator[LocalUpdates]:
         """The updates of all `devices` from the model θ, in chunks in cohort order.

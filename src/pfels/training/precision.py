@@ -4,6 +4,9 @@ Products are summed in float32, and parameters, velocities and evaluation stay i
 it: updates are clipped and transmitted in float32, whatever they were computed with.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 
 from pfels.errors import InputError
@@ -18,11 +21,11 @@ def factors(name: str, *, device: str) -> torch.dtype | None:
     if device != "cpu":
         raise InputError(f'run.precision = "{name}": only on the CPU, and run.device is {device}; use float32')
     if not has_bfloat16():
-        raise InputError(f'run.precision = "{name}": PyTorch finds no instructions for it in this CPU (avx512_bf16); use float32')
+        raise InputError(f'run.precision = "{name}": PyTorch finds no avx512_bf16 in this CPU; use float32')
     return torch.bfloat16
 
 
 def has_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 itself. Others would emulate it, slower than float32."""
-    able = getattr(torch.cpu, "get_capabilities", dict)()  # an older PyTorch does not say, and is not trusted with it
+    able: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # an older PyTorch does not say
     return any(able.get(name, False) for name in INSTRUCTIONS)

@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 BROWSER := .venv/.browser
 FLOWER := .venv-flower/bin
 
-.PHONY: setup demo demo-flower picture test test-browser test-flower lint bench bench-peers clean
+.PHONY: setup demo demo-flower picture test test-browser test-flower lint bench bench-check bench-peers clean
 
 setup: $(STAMP)
 
@@ -59,6 +59,10 @@ lint: setup
 
 bench: setup
 	$(BIN)/python benchmarks/bench.py
+
+# Fails if a ratio to the plain loop has fallen below 0.8 of that in docs/results/bench.json.
+bench-check: setup
+	$(BIN)/python benchmarks/check.py
 
 # The peers get an environment of their own: what they pin must not touch ours.
 bench-peers: setup .venv-peers/.installed

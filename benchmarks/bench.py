@@ -87,14 +87,16 @@ def bench_model(name: str, where: Path) -> ModelFigures:
     best = {kind: max(value, peak) for (kind, value), peak in zip(peaks().items(), before.values(), strict=True)}
     rows = {side: t.row(work.cohort / some if side.startswith("plain") else 1.0) for side, t in times.items()}
     kind = "mm" if work.model == "mlp" else "convolution"
-    sides = {side: _figures(side, row, rows, work.flops, best, kind) for side, row in rows.items()}
+    sides = {}
+    for side, row in rows.items():
+        peak = best[f"{kind}_bfloat16" if side.endswith("bfloat16") else kind]
+        sides[side] = _figures(row, rows, flops=work.flops, per_core=peak / cores())
     done: WorkDone = {"flops": work.flops, "cohort": work.cohort, "rounds": ROUNDS[name], "plain_cohort": some}
     return {"work": done, "peaks": best, "sides": sides}
 
 
-def _figures(side: str, row: Row, rows: dict[str, Row], flops: float, peak: dict[str, float], kind: str) -> Figures:
+def _figures(row: Row, rows: dict[str, Row], *, flops: float, per_core: float) -> Figures:
     """The row with its share of the peak at its own kind of work and precision, and its ratio to the plain loop."""
-    per_core = peak[f"{kind}_bfloat16" if side.endswith("bfloat16") else kind] / cores()
     return {
         **row,
         "share_of_peak": flops / row["cpu_seconds"] / per_core,

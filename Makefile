@@ -6,7 +6,8 @@ BROWSER := .venv/.browser
 FLOWER := .venv-flower/bin
 SIONNA := .venv-sionna/bin
 
-.PHONY: setup demo demo-flower picture test test-browser test-flower test-sionna fuzz kill lint constraints bench bench-peers clean
+.PHONY: setup demo demo-flower picture test test-browser test-flower test-sionna fuzz kill lint constraints bench bench-check \
+	bench-peers clean
 
 setup: $(STAMP)
 
@@ -86,6 +87,10 @@ constraints:
 
 bench: setup
 	$(BIN)/python benchmarks/bench.py
+
+# Fails if a ratio to the plain loop has fallen below 0.8 of that in docs/results/bench.json.
+bench-check: setup
+	$(BIN)/python benchmarks/check.py
 
 # The peers get an environment of their own: what they pin must not touch ours.
 bench-peers: setup .venv-peers/.installed

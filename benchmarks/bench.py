@@ -1,10 +1,11 @@
-"""Seconds per round, share of the machine's peak, and memory: pfels against a plain PyTorch loop. Table and JSON.
+"""Cost per round in wall and CPU seconds, share of the machine's peak, and memory: pfels against a plain PyTorch loop.
 
 python benchmarks/bench.py [--out runs/bench.json] [demo mlp cnn vgg11 stages devices]
 """
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -14,21 +15,23 @@ from typing import NotRequired, TypedDict
 import numpy as np
 import torch
 
-from interleaved import HERE, Times, time_interleaved
-from work import WORKS, cores, peak_flops, write_data
+from interleaved import HERE, Row, time_interleaved
+from machine import cores, cpu_model, has_bfloat16, peaks
+from work import WORKS, write_data
 
-ROUNDS = {"demo": 60, "mlp": 40, "cnn": 4, "vgg11": 1}
+ROUNDS = {"demo": 60, "mlp": 40, "cnn": 8, "vgg11": 3}
 PLAIN_COHORT = {"vgg11": 2}  # the plain loop is timed on this many devices and scaled up to the cohort
+ROUNDED = ("cnn", "vgg11")  # the works whose products are large enough for bfloat16
 SIDE = [sys.executable, str(HERE / "side.py")]
+ONE = "plain, 1 thread"  # the plain loop with PyTorch's default of threads is faster, and spends more CPU on waiting
 
 
-class Figures(TypedDict):
+class Figures(Row):
     """The figures of one side."""
 
-    seconds: float  # minimum seconds per round
-    median: float  # median seconds per round
-    peak_mb: float  # peak memory
-    share_of_peak: NotRequired[float]  # of the machine's peak, in the fastest round
+    share_of_peak: NotRequired[float]  # of the peak of its own kind of work, by CPU time
+    plain_takes: NotRequired[float]  # CPU time of the plain loop with one thread, in multiples of this one's
+    plain_takes_wall: NotRequired[float]  # median wall time of the plain loop with all threads, in the same way
 
 
 class WorkDone(TypedDict):
@@ -44,22 +47,22 @@ class ModelFigures(TypedDict):
     """All sides on one model."""
 
     work: WorkDone
-    peak_flops: float  # the machine's peak, operations per second
+    peaks: dict[str, float]  # operations per second of all cores, at matrix products (mm) and convolutions
     sides: dict[str, Figures]
 
 
 class StageFigures(TypedDict):
     """The sparsification alone."""
 
-    seconds: float  # per round
+    seconds: float  # CPU seconds per round
     share_of_round: NotRequired[float]  # of a VGG-11 round
 
 
 class DeviceFigures(TypedDict):
     """A thousand and a million devices."""
 
-    sides: dict[str, Figures]
-    times_as_long: float  # median of a million, in multiples of that of a thousand
+    sides: dict[str, Row]
+    times_as_long: float  # CPU time of a million, in multiples of that of a thousand
     more_mb: float  # additional peak memory
 
 
@@ -68,26 +71,38 @@ def bench_model(name: str, where: Path) -> ModelFigures:
     work, data = WORKS[name], where / f"{name}.npz"
     write_data(work, data)
     some = PLAIN_COHORT.get(name, work.cohort)
+    schemes = ["pfels"] if name == "vgg11" else ["pfels", "fedavg"]  # a round is nearly the same with both
+    precisions = ["", "bfloat16"] if name in ROUNDED and has_bfloat16() else [""]
     commands = {
-        "pfels": [*SIDE, "pfels:pfels", name, str(data)],
-        "fedavg": [*SIDE, "pfels:fedavg", name, str(data)],
+        f"{scheme} {precision}".strip(): [*SIDE, f"pfels:{scheme}::{precision}", name, str(data)]
+        for precision in precisions
+        for scheme in schemes
+    } | {
         "plain": [*SIDE, "plain", name, str(data), str(some)],
+        ONE: [*SIDE, "plain:1", name, str(data), str(some)],
     }
-    if name == "vgg11":  # a round takes long, and is nearly the same with both schemes
-        del commands["fedavg"]
-    peak = peak_flops()
+    before = peaks()
     times = time_interleaved(commands, rounds=ROUNDS[name])
     data.unlink()
-    peak = max(peak, peak_flops())
-    sides = {side: _figures(t, work.cohort / some if side == "plain" else 1.0) for side, t in times.items()}
-    for figures in sides.values():
-        figures["share_of_peak"] = work.flops / figures["seconds"] / peak
+    best = {kind: max(value, peak) for (kind, value), peak in zip(peaks().items(), before.values(), strict=True)}
+    rows = {side: t.row(work.cohort / some if side.startswith("plain") else 1.0) for side, t in times.items()}
+    kind = "mm" if work.model == "mlp" else "convolution"
+    sides = {}
+    for side, row in rows.items():
+        peak = best[f"{kind}_bfloat16" if side.endswith("bfloat16") else kind]
+        sides[side] = _figures(row, rows, flops=work.flops, per_core=peak / cores())
     done: WorkDone = {"flops": work.flops, "cohort": work.cohort, "rounds": ROUNDS[name], "plain_cohort": some}
-    return {"work": done, "peak_flops": peak, "sides": sides}
+    return {"work": done, "peaks": best, "sides": sides}
 
 
-def _figures(times: Times, scale: float) -> Figures:
-    return {"seconds": times.best * scale, "median": times.median * scale, "peak_mb": times.peak_bytes / 1e6}
+def _figures(row: Row, rows: dict[str, Row], *, flops: float, per_core: float) -> Figures:
+    """The row with its share of the peak at its own kind of work and precision, and its ratio to the plain loop."""
+    return {
+        **row,
+        "share_of_peak": flops / row["cpu_seconds"] / per_core,
+        "plain_takes": rows[ONE]["cpu_seconds"] / row["cpu_seconds"],
+        "plain_takes_wall": rows["plain"]["median"] / row["median"],
+    }
 
 
 def bench_stages(vgg: ModelFigures | None) -> StageFigures:
@@ -100,16 +115,16 @@ def bench_stages(vgg: ModelFigures | None) -> StageFigures:
     dimension, best = 9_750_922, float("inf")
     update, gain = torch.randn(1, dimension), np.array([0.02 + 0.01j])
     for t in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         kept = rand_k(generator(0, Purpose.MASK, round=t), dimension=dimension, kept=kept_count(dimension, 0.3))
         y = torch.zeros(len(kept))
         for _ in range(32):
             y += superpose(project(update, kept), gain, correction=phase_correction(gain))
         lift(y, kept, dimension=dimension)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     found: StageFigures = {"seconds": best}
     if vgg is not None:
-        found["share_of_round"] = best / vgg["sides"]["pfels"]["seconds"]
+        found["share_of_round"] = best / vgg["sides"]["pfels"]["cpu_seconds"]
     return found
 
 
@@ -117,35 +132,45 @@ def bench_devices() -> DeviceFigures:
     """A PFELS round among a thousand and among a million devices, whose data are generated when they are drawn."""
     counts = (1_000, 1_000_000)
     times = time_interleaved({str(n): [*SIDE, f"synthetic:{n}", "mlp", "-"] for n in counts}, rounds=60)
-    few, many = (times[str(n)] for n in counts)
+    few, many = (times[str(n)].row() for n in counts)
     return {
-        "sides": {n: _figures(t, 1.0) for n, t in times.items()},
-        "times_as_long": many.median / few.median,
-        "more_mb": (many.peak_bytes - few.peak_bytes) / 1e6,
+        "sides": {"1000": few, "1000000": many},
+        "times_as_long": many["cpu_seconds"] / few["cpu_seconds"],
+        "more_mb": many["peak_mb"] - few["peak_mb"],
     }
+
+
+HEAD = "work   side               wall s     best s      CPU s  others  of peak       MB  plain takes (CPU, wall)"
 
 
 def show(name: str, found: ModelFigures) -> None:
     """Print the figures of a model as rows of a table."""
+    gigaflops = ", ".join(f"{kind} {peak / 1e9:.0f}" for kind, peak in found["peaks"].items())
+    print(f"{name}: peaks in Gflop/s: {gigaflops}")
     for side, f in found["sides"].items():
-        against = f"{found['sides']['plain']['median'] / f['median']:8.1f}×" if side != "plain" else " " * 9
+        against = "" if side.startswith("plain") else f"{f['plain_takes']:8.2f}× {f['plain_takes_wall']:8.2f}×"
         print(
-            f"{name:6} {side:7} {f['seconds']:10.4f} {f['median']:10.4f} {f['share_of_peak']:8.0%} "
-            f"{f['peak_mb']:8.0f} {against}"
+            f"{name:6} {side:15} {f['median']:9.4f} {f['seconds']:10.4f} {f['cpu_seconds']:10.4f} {f['others']:7.2f} "
+            f"{f['share_of_peak']:8.0%} {f['peak_mb']:8.0f} {against}",
+            flush=True,
         )
 
 
 def bench_models(names: list[str]) -> dict[str, ModelFigures]:
-    """Measure and print the models."""
-    peak = f"{peak_flops() / 1e9:.0f} Gflop/s at products of large matrices"
-    print(f"{cores()} cores, {peak}, PyTorch {torch.__version__}")
-    print("model  side     s (best)   s (median)  of peak  peak MB  plain/this")
+    """Measure the models, and print each when it is done."""
+    print(f"{cpu_model()}; {cores()} cores, PyTorch {torch.__version__}")
+    print(HEAD, flush=True)
     found = {}
     with tempfile.TemporaryDirectory() as directory:
         for name in names:
             found[name] = bench_model(name, Path(directory))
             show(name, found[name])
     return found
+
+
+def about() -> dict[str, object]:
+    """The machine, and the load average before anything is measured."""
+    return {"cpu": cpu_model(), "cores": cores(), "torch": torch.__version__, "load_before": os.getloadavg()[0]}
 
 
 def main() -> None:
@@ -158,12 +183,13 @@ def main() -> None:
     what = options.what or everything
     if unknown := set(what) - set(everything):
         parser.error(f"{', '.join(unknown)}: not one of {', '.join(everything)}")
+    results = about()
     models = bench_models([name for name in WORKS if name in what])
-    results: dict[str, object] = {"cores": cores(), "torch": torch.__version__, **models}
+    results |= models
     if "stages" in what:
         stages = results["stages"] = bench_stages(models.get("vgg11"))
         share = f", {stages['share_of_round']:.1%} of a VGG-11 round" if "share_of_round" in stages else ""
-        print(f"rand-k at 9,750,922 parameters: {stages['seconds']:.2f} s for 32 devices{share}")
+        print(f"rand-k at 9,750,922 parameters: {stages['seconds']:.2f} s for 32 devices{share}", flush=True)
     if "devices" in what:
         devices = results["devices"] = bench_devices()
         print(f"a million devices: {devices['times_as_long']:.2f} × a thousand, {devices['more_mb']:+.0f} MB")

@@ -8,15 +8,16 @@ import tempfile
 from pathlib import Path
 
 from interleaved import HERE, time_interleaved
-from work import WORKS, cores, write_data
+from machine import cores
+from work import WORKS, write_data
 
 ROUNDS = {"demo": 40, "mlp": 40, "cnn": 3, "vgg11": 1}
 ENGINES = ("batched", "threaded")
 
 
 def main() -> None:
-    """Print the median seconds per round of both engines."""
-    print(f"{cores()} cores; seconds per round")
+    """Print the CPU seconds per round of both engines."""
+    print(f"{cores()} cores; CPU seconds per round")
     print("work      batched   threaded")
     side = [sys.executable, str(HERE / "side.py")]
     with tempfile.TemporaryDirectory() as directory:
@@ -26,7 +27,8 @@ def main() -> None:
             commands = {engine: [*side, f"pfels:fedavg:{engine}", name, str(data)] for engine in ENGINES}
             times = time_interleaved(commands, rounds=ROUNDS[name])
             data.unlink()
-            print(f"{name:6} {times['batched'].median:10.4f} {times['threaded'].median:10.4f}")
+            found = {engine: times[engine].row()["cpu_seconds"] for engine in ENGINES}
+            print(f"{name:6} {found['batched']:10.4f} {found['threaded']:10.4f}", flush=True)
 
 
 if __name__ == "__main__":

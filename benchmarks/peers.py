@@ -10,42 +10,67 @@ import tempfile
 from pathlib import Path
 from typing import TypedDict
 
-from interleaved import HERE, Times, time_interleaved
-from work import WORKS, cores, write_data
+from bench import ROUNDED, about
+from interleaved import HERE, Row, time_interleaved
+from machine import cores, cpu_model, has_bfloat16
+from work import WORKS, write_data
 
-ROUNDS = {"mlp": 20, "cnn": 3}
-LOADING = "flower, loading at each call"
-
-
-class Figures(TypedDict):
-    """The figures of one side."""
-
-    best: float  # minimum seconds per round
-    seconds: float  # median seconds per round
-    times_pfels: float  # the median, in multiples of pfels' in the same measurement
+ROUNDS = {"mlp": 20, "cnn": 5}
+HEAD = "work   side                              wall s     best s      CPU s  others  times pfels (CPU, wall)"
+OURS = "pfels"
 
 
-def bench(name: str, peers: Path, where: Path) -> dict[str, Figures]:
-    """The figures of every side on one work."""
-    data = where / f"{name}.npz"
-    write_data(WORKS[name], data)
-    ours = {"pfels": [sys.executable, str(HERE / "side.py"), "pfels:fedavg", name, str(data)]}
-    flower = [str(peers), str(HERE / "peer_flower.py"), name, str(data)]
-    others = {
-        "plain": [sys.executable, str(HERE / "side.py"), "plain", name, str(data)],
-        "pfl": [str(peers), str(HERE / "peer_pfl.py"), name, str(data)],
-        "flower": flower,
+class Figures(Row):
+    """The figures of one side; pfels is measured anew with every contest."""
+
+    times_pfels: float  # median wall time in multiples of pfels' in the same contest
+    times_pfels_cpu: float  # CPU time in multiples of pfels' in the same contest
+
+
+class Contest(TypedDict):
+    """Sides that took turns."""
+
+    work: str
+    sides: dict[str, Figures]
+
+
+def contests(name: str, peers: Path, data: Path) -> list[dict[str, list[str]]]:
+    """The sides of each contest. Two simulations of Flower would slow down the others even while they wait."""
+    work, python = [name, str(data)], [str(peers)]
+    ours = {OURS: [sys.executable, str(HERE / "side.py"), "pfels:fedavg", *work]}
+    flower = [*python, str(HERE / "peer_flower.py"), *work]
+    per_core = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(cores())]
+    rounded = {"pfels bfloat16": [sys.executable, str(HERE / "side.py"), "pfels:fedavg::bfloat16", *work]}
+    return [
+        ours
+        | (rounded if name in ROUNDED and has_bfloat16() else {})
+        | {"plain": [sys.executable, str(HERE / "side.py"), "plain", *work]}
+        | {"plain, one thread": [sys.executable, str(HERE / "side.py"), "plain:1", *work]}
+        | {"pfl": [*python, str(HERE / "peer_pfl.py"), *work]}
+        | {"pfl, a process per core": [*python, *per_core, str(HERE / "peer_pfl.py"), *work]},
+        ours | {"flower, data kept in clients": flower},
+        ours | {"flower, loading at each call": [*flower, "--load-each-call"]},
+    ]
+
+
+def measure(sides: dict[str, list[str]], name: str) -> Contest:
+    """The figures of one contest, printed when it ends."""
+    rows = {side: times.row() for side, times in time_interleaved(sides, rounds=ROUNDS[name]).items()}
+    found: dict[str, Figures] = {
+        side: {
+            **row,
+            "times_pfels": row["median"] / rows[OURS]["median"],
+            "times_pfels_cpu": row["cpu_seconds"] / rows[OURS]["cpu_seconds"],
+        }
+        for side, row in rows.items()
     }
-    found = _figures(time_interleaved(ours | others, rounds=ROUNDS[name]))
-    # Measured separately: two simulations of Flower would slow down the others even while they wait.
-    loading = _figures(time_interleaved(ours | {LOADING: [*flower, "--load-each-call"]}, rounds=ROUNDS[name]))
-    data.unlink()
-    return found | {LOADING: loading[LOADING]}
-
-
-def _figures(times: dict[str, Times]) -> dict[str, Figures]:
-    median = times["pfels"].median
-    return {side: {"best": t.best, "seconds": t.median, "times_pfels": t.median / median} for side, t in times.items()}
+    for side, f in found.items():
+        print(
+            f"{name:6} {side:30} {f['median']:9.4f} {f['seconds']:10.4f} {f['cpu_seconds']:10.4f} {f['others']:7.2f} "
+            f"{f['times_pfels_cpu']:8.2f}× {f['times_pfels']:8.2f}×",
+            flush=True,
+        )
+    return {"work": name, "sides": found}
 
 
 def main() -> None:
@@ -55,15 +80,17 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"))
     parser.add_argument("--out", type=Path, default=Path("runs/bench-peers.json"))
     options = parser.parse_args()
-    results: dict[str, int | dict[str, Figures]] = {"cores": cores()}
-    print(f"{cores()} cores; seconds per round: median, best, and the median in multiples of pfels'")
+    results: dict[str, object] = about()
+    found: list[Contest] = []
+    print(f"{cpu_model()}; {cores()} cores\n{HEAD}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         for name in options.what or ROUNDS:
-            found = results[name] = bench(name, options.peers.absolute(), Path(directory))
-            for side, f in found.items():
-                print(f"{name:6} {side:28} {f['seconds']:10.4f} {f['best']:10.4f} {f['times_pfels']:8.1f}×")
+            data = Path(directory) / f"{name}.npz"
+            write_data(WORKS[name], data)
+            found += [measure(sides, name) for sides in contests(name, options.peers.absolute(), data)]
+            data.unlink()
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(results, indent=2) + "\n")
+    options.out.write_text(json.dumps(results | {"contests": found}, indent=2) + "\n")
     print(f"figures: {options.out}")
 
 

@@ -1,6 +1,6 @@
-"""One side of a comparison, as a process: plays a round for every line on its standard input, and prints the time.
+"""One side of a comparison, as a process that plays rounds for the RoundTimer's listener.
 
-python side.py pfels:SCHEME[:ENGINE] | plain | synthetic:DEVICES WORK DATA [COHORT]
+python side.py pfels:SCHEME[:ENGINE[:PRECISION]] | plain[:THREADS] | synthetic:DEVICES WORK DATA [COHORT]
 """
 
 import sys
@@ -21,11 +21,12 @@ def play_pfels(settings: Settings, end_of_round: Callable[[], None]) -> None:
     pfels.run(config, progress=lambda record: end_of_round())
 
 
-def settings_of(work: Work, scheme: str, engine: str, data: Path) -> Settings:
+def settings_of(work: Work, scheme: str, engine: str, precision: str, data: Path) -> Settings:
     """The work as settings of pfels; everything else is as in the demo."""
     return {
         "scheme": scheme,
         "run.engine": engine or "auto",
+        "run.precision": precision or "float32",
         "data.name": "file",
         "data.path": str(data),
         "data.devices": work.devices,
@@ -46,20 +47,24 @@ def synthetic(devices: int) -> Settings:
 
 
 def main() -> None:
-    """Play rounds until the standard input ends."""
+    """Play rounds until nobody asks for more."""
     kind, name, data, *cohort = sys.argv[1:]
     work, timer = WORKS[name], RoundTimer()
     side, _, what = kind.partition(":")
     if side == "plain":
+        import torch
+
         from plain_loop import rounds
 
+        if what:
+            torch.set_num_threads(int(what))
         for _ in rounds(work, Path(data), int(cohort[0]) if cohort else work.cohort):
             timer.next_round()
     elif side == "synthetic":
         play_pfels(synthetic(int(what)), timer.next_round)
     else:
-        scheme, _, engine = what.partition(":")
-        play_pfels(settings_of(work, scheme, engine, Path(data)), timer.next_round)
+        scheme, engine, precision = (*what.split(":"), "", "")[:3]
+        play_pfels(settings_of(work, scheme, engine, precision, Path(data)), timer.next_round)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
-"""The work that is timed: a round's operations, random data of the right shape, and the machine's peak speed.
+"""The work that is timed: a round's operations, and random data of the right shape.
 
 All sides of a comparison do the same: in each round, 32 of 1000 devices train 5 full-batch steps of momentum SGD on 50
 examples each from the same model, and the mean of their updates is added to it.
 """
 
 import math
-import os
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,30 +72,3 @@ def examples(work: Work, path: Path) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = torch.from_numpy(archive["x_train"]), torch.from_numpy(archive["y_train"])
     x = x.float() / 255 if x.dtype == torch.uint8 else x
     return x.view(work.devices, work.examples, *work.shape), y.view(work.devices, work.examples)
-
-
-def cores() -> int:
-    """The number of cores available."""
-    return len(os.sched_getaffinity(0))
-
-
-def peak_flops(size: int = 1024, times: int = 6) -> float:
-    """Operations per second at products of large matrices, one on each core at the same time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    best = [math.inf] * cores()
-
-    def measure(core: int) -> None:
-        a, b, out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
-        for _ in range(times):
-            began = time.perf_counter()
-            torch.mm(a, b, out=out)
-            best[core] = min(best[core], time.perf_counter() - began)
-
-    threads = [threading.Thread(target=measure, args=(core,)) for core in range(cores())]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    torch.set_num_threads(before)
-    return sum(2 * size**3 / seconds for seconds in best)

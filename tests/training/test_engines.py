@@ -44,7 +44,7 @@ def training(
 ) -> LocalTraining:
     network = build(name, shape=SHAPES[name], classes=5, hidden=8)
     federation = RandomFederation(SHAPES[name], list(counts))
-    return LocalTraining(network, federation, 0.05, 2, batch, momentum, engine, OrderedPool(workers))  # type: ignore[arg-type]
+    return LocalTraining(network, federation, 0.05, 2, batch, momentum, engine, OrderedPool(workers), None)  # type: ignore[arg-type]
 
 
 def orders(device: int) -> np.random.Generator:

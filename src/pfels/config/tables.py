@@ -187,10 +187,11 @@ class Server(Table):
 
 
 class Run(Table):
-    """How the work is carried out; none of these changes what is learned, except that an engine may round otherwise."""
+    """How the work is carried out; none of these changes what is learned, except by rounding: engine and precision."""
 
     eval_every: Count = 10
     checkpoint_every: Count = 25
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     engine: Literal["auto", "batched", "threaded"] = "auto"
+    precision: Literal["float32", "bfloat16"] = "float32"
     workers: int = Field(default=0, ge=0)

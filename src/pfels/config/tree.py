@@ -42,6 +42,7 @@ LATER_KEYS = {
     "channel.model": "flat",
     "channel.delay_spread_ns": 100.0,
     "channel.fade_limit_db": 10.0,
+    "run.precision": "float32",
     **{f"radio.{key}": value for key, value in Radio().model_dump(exclude_none=True).items()},
 }
 

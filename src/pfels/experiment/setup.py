@@ -19,7 +19,7 @@ from pfels.schemes.release import require_sound
 from pfels.schemes.scheme import Scheme, decodes
 from pfels.schemes.setting import Setting
 from pfels.seeding import Purpose, Seed, generator
-from pfels.training import networks
+from pfels.training import networks, precision
 from pfels.training.local import LocalTraining, resolve
 from pfels.training.networks import Network
 
@@ -70,6 +70,7 @@ def build(
         batch_size=training.batch_size, momentum=training.momentum,
         engine=engine or resolve(config.run.engine, network),
         pool=OrderedPool(config.run.workers or workers or ranks.cores),
+        factors=precision.factors(config.run.precision, device=config.run.device),
     )  # fmt: skip
     start = network.initial(generator(seed, Purpose.MODEL))
     setting = setting_of(config, dimension=network.dimension)

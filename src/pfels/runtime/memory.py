@@ -24,7 +24,7 @@ class Scratch:
         size, at = math.prod(shape), self._used
         if at == len(self._slots):
             self._slots.append(like.new_empty(size))
-        elif self._slots[at].numel() < size:
+        elif self._slots[at].numel() < size or self._slots[at].dtype != like.dtype:
             self._slots[at] = like.new_empty(size)
         self._used += 1
         return self._slots[at][:size].view(shape)

@@ -17,6 +17,7 @@ from pfels.runtime.memory import Scratch
 
 aten = torch.ops.aten
 Step = Callable[[Tensor], Tensor | None]
+LARGE = 2**15  # weights of a dense layer that is worth rounding
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Parameter:
 
     def learn_product(self, a: Tensor, b: Tensor) -> None:
         """v ← mv + ab, for a stack of matrices a (c, ·, ·) and b (c, ·, ·)."""
-        if len(a) == 1:
+        if len(a) == 1 and a.dtype == self.velocity.dtype:
             self.velocity.view(1, a.shape[1], b.shape[2]).baddbmm_(a, b, beta=self.momentum)
         else:  # rows of a larger stack are not contiguous, and PyTorch would multiply them one by one
             self.learn(product(a, b).view_as(self.velocity))
@@ -58,11 +59,19 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 class Tape:
-    """The backward steps of a network, run last to first. With keep=False nothing is recorded, for evaluation."""
+    """The backward steps of a network, run last to first. With keep=False nothing is recorded, for evaluation.
 
-    def __init__(self, scratch: Scratch, *, keep: bool) -> None:
-        self.scratch, self.keep = scratch, keep
+    `factors` is the type to which the factors of large products and convolutions are rounded; None: as they are.
+    Parameters, velocities and everything between two products keep theirs.
+    """
+
+    def __init__(self, scratch: Scratch, *, keep: bool, factors: torch.dtype | None = None) -> None:
+        self.scratch, self.keep, self.factors = scratch, keep, factors
         self._steps: list[Step] = []
+
+    def rounded(self, x: Tensor, *, large: bool = True) -> Tensor:
+        """x as a factor of a product, rounded if that one is large."""
+        return x if self.factors is None or not large else x.to(self.factors)
 
     def add(self, step: Step) -> None:
         """Record the backward step of a layer: from the gradient of its output to that of its input."""
@@ -79,14 +88,17 @@ class Tape:
 
 def dense(tape: Tape, x: Tensor, weight: Parameter, bias: Parameter, *, first: bool = False) -> Tensor:
     """x·W + b."""
+    large = weight.value[0].numel() >= LARGE
+    factor, w = tape.rounded(x, large=large), tape.rounded(weight.value, large=large)
 
     def back(g: Tensor) -> Tensor | None:
-        weight.learn_product(x.mT, g)
+        by_output = tape.rounded(g, large=large)
+        weight.learn_product(factor.mT, by_output)
         bias.learn(g.sum(1))
-        return None if first else torch.bmm(g, weight.value.mT)
+        return None if first else torch.bmm(by_output, w.mT).to(g.dtype)
 
     tape.add(back)
-    return product(x, weight.value).add_(bias.value.unsqueeze(1))
+    return product(factor, w).to(x.dtype).add_(bias.value.unsqueeze(1))
 
 
 def relu(tape: Tape, x: Tensor) -> Tensor:
@@ -118,22 +130,23 @@ def _where_positive(g: Tensor, y: Tensor) -> Tensor:
 def convolve(tape: Tape, x: Tensor, weight: Parameter, *, stride: int = 1, padding: int, first: bool = False) -> Tensor:
     """A convolution of every device's images with its own kernels (c, out, in, size, size), without bias.
 
-    One call per device: a grouped convolution over all devices is several times slower.
+    One call per device: a grouped convolution over all devices is several times slower. The first one is never
+    rounded: with few channels that gains nothing.
     """
-    c, around = len(x), ([stride, stride], [padding, padding], [1, 1])
-    images = [_channels_first(x[i]) for i in range(c)]
+    around = ([stride, stride], [padding, padding], [1, 1])
+    images = [_channels_first(image) for image in tape.rounded(x, large=not first)]
+    kernels = tape.rounded(weight.value, large=not first).unbind()
 
     def back(g: Tensor) -> Tensor | None:
-        wanted = [not first, True, False]
-        found = [
-            aten.convolution_backward(_channels_first(g[i]), images[i], w, None, *around, False, [0, 0], 1, wanted)
-            for i, w in enumerate(weight.value)
-        ]
+        how = (None, *around, False, [0, 0], 1, [not first, True, False])
+        by_output = [_channels_first(each) for each in tape.rounded(g, large=not first)]
+        found = [aten.convolution_backward(*one, *how) for one in zip(by_output, images, kernels, strict=True)]
         weight.learn(_stack([w for _, w, _ in found]))
-        return None if first else _stack([_channels_last(image) for image, _, _ in found])
+        return None if first else _stack([_channels_last(image) for image, _, _ in found]).to(g.dtype)
 
     tape.add(back)
-    return _stack([_channels_last(F.conv2d(images[i], w, None, *around)) for i, w in enumerate(weight.value)])
+    pairs = zip(images, kernels, strict=True)
+    return _stack([_channels_last(F.conv2d(image, w, None, *around)) for image, w in pairs]).to(x.dtype)
 
 
 def channels_last(x: Tensor) -> Tensor:
@@ -190,7 +203,7 @@ def residual(
     tape: Tape, x: Tensor, branch: Callable[[Tape, Tensor], Tensor], shortcut: Callable[[Tape, Tensor], Tensor]
 ) -> Tensor:
     """branch(x) + shortcut(x)."""
-    through, around = Tape(tape.scratch, keep=tape.keep), Tape(tape.scratch, keep=tape.keep)
+    through, around = (Tape(tape.scratch, keep=tape.keep, factors=tape.factors) for _ in range(2))
     y = branch(through, x) + shortcut(around, x)
 
     def back(g: Tensor) -> Tensor:

@@ -62,7 +62,10 @@ EVALUATION_BATCH = 250
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """Local training: τ epochs of momentum SGD on a device's own examples, in batches without replacement."""
+    """Local training: τ epochs of momentum SGD on a device's own examples, in batches without replacement.
+
+    The factors of large products are rounded to the type `factors`, if there is one.
+    """
 
     network: Network
     federation: Federation
@@ -72,6 +75,7 @@ class LocalTraining:
     momentum: float
     engine: str
     pool: OrderedPool
+    factors: torch.dtype | None
 
     def chunks(self, cohort: int) -> list[slice]:
         """The parts of a cohort of this size whose signals are added up together."""
@@ -104,7 +108,7 @@ class LocalTraining:
         x, y = data.x.to(theta.device), data.y.to(theta.device)
         steps = batches(data.counts, members, orders, epochs=self.epochs, size=self.batch_size, device=theta.device)
         stacked = self.engine == "batched" and gram.pays(self.network, examples=y.shape[1], epochs=self.epochs)
-        rule, mark = sgd.Rule(self.learning_rate, self.momentum), scratch.mark
+        rule, mark = sgd.Rule(self.learning_rate, self.momentum, self.factors), scratch.mark
         train = gram.train if stacked else sgd.train
         updates, losses = train(self.network, theta, x=x, y=y, batches=steps, rule=rule, scratch=scratch)
         scratch.give_back(mark)

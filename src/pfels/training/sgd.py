@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
+import torch
 from torch import Tensor
 
 from pfels.runtime.memory import Scratch
@@ -14,10 +15,11 @@ from pfels.training.networks import Network, Parameters
 
 @dataclass(frozen=True)
 class Rule:
-    """The step size η and the momentum m."""
+    """The step size η, the momentum m, and the type to which factors of large products are rounded, if any."""
 
     learning_rate: float
     momentum: float
+    factors: torch.dtype | None = None
 
 
 def train(
@@ -56,7 +58,7 @@ def descend(
             else:
                 velocity.zero_()
             keep = 1.0
-        tape = Tape(scratch, keep=True)
+        tape = Tape(scratch, keep=True, factors=rule.factors)
         logits = forward(views(keep), batch, tape)
         # Devices do not interact, so one backward pass from all losses gives every device's own gradient.
         losses, gradient = cross_entropy(logits, batch.of(labels), batch.weights)

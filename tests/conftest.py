@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,16 @@ def small(**changes: Any) -> Config:
     """
     changed = {key.replace("__", "."): value for key, value in changes.items()}
     return load_config("demo", SMALL | used_by(changed.get("scheme", "pfels"), changed), tuned=False)
+
+
+class WholeCohort:
+    """Stands in for local training in tests that give `cohort` alone: all devices are one chunk, on this thread."""
+
+    def chunks(self, cohort: int) -> list[slice]:
+        return [slice(0, cohort)]
+
+    def map(self, theta: Any, devices: list[int], orders: object, work: Callable[[Any], Any]) -> Iterator[Any]:
+        yield from map(work, self.cohort(theta, devices, orders))
 
 
 @pytest.fixture(autouse=True)

@@ -110,15 +110,18 @@ def test_bad_input_gets_one_line_and_exit_code_2_and_touches_nothing(pfels, tmp_
     ("changes", "message"),
     [
         ({"y_test": None}, "lacks y_test"),
-        ({"x_train": np.zeros((40, 4, 4, 4, 4), np.float32)}, "x_train has shape"),
+        ({"x_train": np.zeros((40, 4, 4, 4, 4), np.float32)}, "x_train: 5 axes; must be 1 to 4"),
         ({"x_test": np.zeros((40, 5), np.float32)}, "x_test has shape"),
         ({"x_train": np.zeros((40, 4), np.int32)}, "x_train is int32"),
-        ({"x_train": np.full((40, 4), np.nan, np.float32)}, "NaN or infinity"),
+        (
+            {"x_train": np.full((40, 4), np.nan, np.float32)},
+            "x_train holds NaN, infinity, or a number that is one in float32",
+        ),
         ({"y_train": np.zeros(39, np.int64)}, "y_train is int64 of shape (39,)"),
         ({"y_train": np.full(40, -1)}, "integer labels from 0"),
         ({"y_train": np.full(40, 10**12)}, "must be below 1000000"),
         ({"writer_train": np.zeros(3)}, "writer_train has shape"),
-        ({"x_train": np.array([{}] * 40)}, "plain arrays"),
+        ({"x_train": np.array([{}] * 40)}, "x_train: an array of |O; must be plain numbers"),
     ],
 )
 def test_a_wrong_data_file_is_refused_by_the_array_that_is_wrong(tmp_path: Path, changes, message):

@@ -34,7 +34,7 @@ from pfels.studies.plan import assumed_losses, plan
 from pfels.studies.theory import BOUNDS, LossAssumptions, learning_rate_limit
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.frame import Frame
-from tests.conftest import small
+from tests.conftest import WholeCohort, small
 
 FRAME = Frame.paper(subcarriers=3300, spacing_hz=15e3, slot_s=0.01)
 PAPER = {
@@ -108,7 +108,7 @@ def test_what_only_pfels_plus_has_can_be_planned_on_a_budget(options: dict[str, 
     assert (rows[0] == rows[1]) == ("compression__kind" in options)
 
 
-class Zero:
+class Zero(WholeCohort):
     """Devices that learn nothing: what arrives is noise alone."""
 
     def cohort(self, theta: torch.Tensor, devices: list[int], orders: object) -> Iterator[Any]:

@@ -29,6 +29,7 @@ from pfels.studies.theory import (
 )
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.power import align
+from tests.conftest import WholeCohort
 
 LOSSES = LossAssumptions(smoothness=0.1, gradient_variance=1.0, initial_gap=2.3)
 
@@ -43,7 +44,7 @@ def course(**changes: Any) -> TrainingCourse:
 
 
 @dataclass(frozen=True)
-class Descent:
+class Descent(WholeCohort):
     """Local training on f(θ) = L‖θ‖²/2 for every device: one step of size ητ along the exact gradient."""
 
     smoothness: float

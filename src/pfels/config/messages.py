@@ -41,6 +41,9 @@ def unknown_key(key: str, root: type[BaseModel], *, table: str = "") -> str:
     tables = list(dict.fromkeys(name.partition(".")[0] for name in known if "." in name))
     if table not in tables and not leaf and (close := difflib.get_close_matches(shown(table), tables, n=1, cutoff=0.6)):
         return f"{shown(key)}: unknown table; did you mean {close[0]}?"
+    single = [name for name in known if "." not in name]
+    if not difflib.get_close_matches(shown(key), known, n=1, cutoff=0.5):
+        return f"{shown(key)}: unknown key; known: {', '.join(single)}, and those of the tables {', '.join(tables)}"
     return f"{shown(key)}: unknown key{nearest(key, known)}"
 
 

@@ -82,7 +82,7 @@ class Forecast:
         ids = np.flatnonzero(self._participations)
         return Ledger(
             server=ServerLedger(self.setting.devices, ids, self._mu_squared[ids], self._participations[ids]),
-            noise_multipliers=Tally(Counter(self.noise_multipliers)),
+            noise_multipliers=Tally(dict(Counter(self.noise_multipliers))),
             energy_bound=math.fsum(self.energies) if self.energies else None,
             subcarriers=self.subcarriers,
             slots=self.slots,

@@ -26,35 +26,40 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
         return []
     first = len(plan.training)
     places = {device: first + i for i, device in enumerate(plan.repeating.tolist())}
-    arriving = plan.arriving_levels(slice(0, len(plan.sending)))
+    arriving, levels = plan.arriving_levels(slice(0, len(plan.sending))).tolist(), plan.air.levels.tolist()
     turns = memory.turns()
     missing = places.keys() - {device for turn in turns.values() for device in turn}
     if missing:
         raise GuardError(f"device {min(missing)} is to repeat what it sent, but has kept nothing")
-    planned = plan.ends
-    for device, place in places.items():
-        if planned is not None and memory.devices[device].used_until != planned[place]:
-            raise GuardError(f"device {device} is to repeat what it sent at another turn than the one it has kept")
-    ends, spent = sorted(turns), list[float]()
-    for end in ends[ranks.share(len(ends))]:
-        on_air = [device for device in turns[end] if device in places]
-        if not on_air:
+    if plan.ends is not None:
+        planned = plan.ends.tolist()
+        for device, place in places.items():
+            if memory.devices[device].used_until != planned[place]:
+                raise GuardError(f"device {device} is to repeat what it sent at another turn than the one it has kept")
+    ends = sorted(turns)
+    mine = {end: turns[end] for end in ends[ranks.share(len(ends))]}
+    on_air = {end: [device for device in turn if device in places] for end, turn in mine.items()}
+    everyone = [device for some in on_air.values() for device in some]
+    lengths = [memory.devices[device].norm for device in everyone]
+    spent = repeat_energies(
+        plan, lengths, [places[device] for device in everyone]
+    )  # nothing is added if one is refused
+    for end, turn in mine.items():
+        if not on_air[end]:
             continue
-        level = float(plan.air.levels[places[on_air[0]]])
+        level = levels[places[on_air[end][0]]]
         y.add_(memory.sums[end], alpha=level)
-        for device, kept in turns[end].items():
-            correction = (float(arriving[places[device]]) if device in places else 0.0) - level
+        for device, kept in turn.items():
+            correction = (arriving[places[device]] if device in places else 0.0) - level
             if abs(correction) > ROUNDING * level:
                 y.add_(kept.row, alpha=correction)
-        lengths = [turns[end][device].norm for device in on_air]
-        spent += repeat_energies(plan, lengths, [places[device] for device in on_air]).tolist()
-    return spent
+    return spent.tolist()
 
 
 def repeat_energies(plan: RoundPlan, lengths: Sequence[float], places: Sequence[int]) -> Reals:
     """The energy with which devices at these places of `plan.sending` repeat vectors of these norms, or a GuardError if
     one is beyond its bound."""
-    air, at = plan.require_air(), np.array(places)
+    air, at = plan.require_air(), np.array(places, np.int64)
     gains, levels = air.gains[at], air.levels[at]
     spent: Reals = (levels / np.abs(gains) * np.array(lengths)) ** 2
     check_signals(spent, gains, beta=levels, bound=air.bound)

@@ -41,9 +41,8 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
     on_air = {end: [device for device in turn if device in places] for end, turn in mine.items()}
     everyone = [device for some in on_air.values() for device in some]
     lengths = [memory.devices[device].norm for device in everyone]
-    spent = repeat_energies(
-        plan, lengths, [places[device] for device in everyone]
-    )  # nothing is added if one is refused
+    # Before anything is added: nothing is sent if one of them is refused.
+    spent: list[float] = repeat_energies(plan, lengths, [places[device] for device in everyone]).tolist()
     for end, turn in mine.items():
         if not on_air[end]:
             continue
@@ -53,7 +52,7 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
             correction = (arriving[places[device]] if device in places else 0.0) - level
             if abs(correction) > ROUNDING * level:
                 y.add_(kept.row, alpha=correction)
-    return spent.tolist()
+    return spent
 
 
 def repeat_energies(plan: RoundPlan, lengths: Sequence[float], places: Sequence[int]) -> Reals:

@@ -74,7 +74,7 @@ class Ledger:
         privacy: RoundPrivacy = {
             "claimed": claimed and _short(claimed),
             "exact_per_round": exact and _short(exact),
-            "server": _short(self.server.worst(delta=setting.delta).as_dict()),
+            "server": self.server.worst(delta=setting.delta).short(),
         }
         record: RoundRecord = {
             "round": plan.round,

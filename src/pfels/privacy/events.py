@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, Context
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from pfels.documents.privacy import ExplainedFigure
+from pfels.documents.privacy import ExplainedFigure, Figure
 from pfels.errors import InputError
 from pfels.privacy.checks import require_cohort, require_noise_multiplier
 
@@ -113,12 +113,17 @@ class RoundEvent:
         who = self.participants
         if len(set(who)) != len(who) or (who and not 0 <= min(who) <= max(who) < self.devices):
             raise InputError(f"participants: must be different ids from 0 to {self.devices - 1}")
-        if self.weights is not None and not (len(self.weights) == len(who) and all(0 < w <= 1 for w in self.weights)):
+        if self.weights is not None and not (len(self.weights) == len(who) and _within(self.weights, 0.0, 1.0)):
             raise InputError(f"weights: must be one number in (0, 1] for each of {len(who)} participants")
         if self.exposures is not None and not (len(self.exposures) == len(who) and all(e >= 1 for e in self.exposures)):
             raise InputError(f"exposures: must be one number from 1 on for each of {len(who)} participants")
         if self.sampling is Sampling.WITHOUT_REPLACEMENT and len(who) > self.cohort_size:
             raise InputError(f"participants: {len(who)} took part, must be at most the cohort of {self.cohort_size}")
+
+
+def _within(values: tuple[float, ...], above: float, most: float) -> bool:
+    """Whether all values are in (above, most]; quick, because echo has hundreds of them in every round."""
+    return not values or (above < min(values) and max(values) <= most and not math.isnan(math.fsum(values)))
 
 
 def rounded_up(value: float, *, digits: int) -> float:
@@ -173,6 +178,19 @@ class PrivacyLoss:
         # For fixed-size cohorts the bound may be well above the loss, so that nothing is known to pass 100.
         known = "no bound below 100" if self.neighbours is Neighbours.REPLACE_ONE else "more than 100"
         return f"{known} (at most {math.ceil(self.epsilon):,})"
+
+    def short(self) -> Figure:
+        """The figure without its sentences, for a line of a log."""
+        figure: Figure = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adversary": self.adversary.value,
+            "neighbours": self.neighbours.value,
+            "valid": self.epsilon is not None,
+        }
+        if self.epsilon is not None and self.participations is not None:
+            figure["participations"] = self.participations
+        return figure
 
     def as_dict(self) -> ExplainedFigure:
         """The figure for JSON: `reason` in place of an accountant where there is none."""

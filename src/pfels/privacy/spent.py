@@ -15,6 +15,7 @@ from pfels.arrays import DeviceIds, Reals
 
 RECENT = 4096  # devices whose latest sums are kept apart: as many as are copied in a few microseconds
 RECENT_LEVELS = 64
+SMALL = 64  # up to this many times a round's devices, adding all up anew is as quick
 
 
 class Columns(NamedTuple):
@@ -51,6 +52,8 @@ class Spent:
 
     def after(self, who: DeviceIds, costs: Reals) -> Self:
         """The same with one more participation of each of these devices, which are different ones, at these costs."""
+        if len(self.settled.ids) < SMALL * len(who):
+            return self._after_many(who, costs)
         sums, counts = _found(self.settled, who)
         recent, most = dict(self.recent), self.most
         rows = zip(who.tolist(), sums.tolist(), counts.tolist(), costs.tolist(), strict=True)
@@ -62,6 +65,18 @@ class Spent:
         if len(recent) <= RECENT:
             return type(self)(self.settled, most, recent)
         return type(self)(_merged(self.settled, recent), most)
+
+    def _after_many(self, who: DeviceIds, costs: Reals) -> Self:
+        """The same where the round is no small part of what is there: all of it is added up anew."""
+        order = np.argsort(who)
+        who, (ids, sums, counts) = who[order], self.columns()
+        places = np.searchsorted(ids, who)
+        new = np.append(ids, -1)[places] != who
+        here = places + np.cumsum(new) - new
+        sums, counts = np.insert(sums, places[new], 0.0), np.insert(counts, places[new], 0)
+        sums[here] += costs[order]
+        counts[here] += 1
+        return type(self).of(Columns(np.insert(ids, places[new], who[new]), sums, counts))
 
     def columns(self) -> Columns:
         """Everything, in rising order of id."""

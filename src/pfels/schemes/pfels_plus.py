@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfels.arrays import DeviceIds
+from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.privacy.accountant import blind_server_loss, outsider_loss, server_loss
 from pfels.privacy.calibration import RequiredNoise, calibrate, participation_cap
 from pfels.privacy.events import Adversary, Sampling, beta_at, noise_multiplier_at
@@ -75,7 +75,7 @@ def _noise_and_cap(setting: Setting) -> tuple[float, int | None]:
 def create(setting: Setting) -> "PfelsPlus":
     """PFELS+ for a setting: its public level is found here, once."""
     kind = PfelsPlusWithFeedback if setting.error_feedback else PfelsPlus
-    return kind(setting, public_level(setting), ParticipationCount(np.zeros(setting.devices, np.int64)))
+    return kind(setting, public_level(setting), ParticipationCount(np.zeros(setting.devices, np.int32)))
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,11 @@ class PfelsPlus:
 
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
         """Who is drawn for round t and who of them sends, at the one level of the whole training."""
-        level, sending = self.level, self._sending(draws, t)
+        level, (sending, h, P) = self.level, self._able(draws, t)
+        if level.cap is not None:
+            below = self.sent.below(level.cap, t, sending, lambda u: self._able(draws, u)[0], draws=draws)
+            sending, h, P = sending[below], h[below], P[below]
         # share = 1: every single transmission stays within its power limit, not only the average one
-        h, P = draws.gains(t, sending), draws.powers(sending)
         air = AirLink(h, P, level.beta, level.limit, bound=level.bound, share=1.0)
         return RoundPlan.make(
             self.setting, t, draws.cohort(t), sending=sending, subcarriers=self.setting.kept, air=air,
@@ -134,17 +136,13 @@ class PfelsPlus:
             loss = blind_server_loss(loss, sampling=s.sampling, on_air=True, antennas=s.antennas)
         return RequiredNoise(z, self.level.beta, loss)
 
-    def _sending(self, draws: Draws, t: int) -> DeviceIds:
-        """Devices drawn in round t whose channel carries β and that are below the cap."""
-        if self.level.cap is None:
-            return self._able(draws, t)
-        return self.sent.below(self.level.cap, t, lambda u: self._able(draws, u), draws=draws)
-
-    def _able(self, draws: Draws, t: int) -> DeviceIds:
+    def _able(self, draws: Draws, t: int) -> tuple[DeviceIds, Gains, Reals]:
+        """Devices drawn in round t whose channel carries β, with their gains and power limits."""
         cohort = draws.cohort(t)
-        h = draws.gains(t, cohort)
-        able = can_transmit(h, draws.powers(cohort), beta=self.level.beta, bound=self.level.bound)
-        return cohort[able & (np.abs(h) >= self.setting.silent_below)]
+        h, P = draws.gains(t, cohort), draws.powers(cohort)
+        able = can_transmit(h, P, beta=self.level.beta, bound=self.level.bound)
+        able &= np.abs(h) >= self.setting.silent_below
+        return cohort[able], h[able], P[able]
 
 
 @dataclass(frozen=True)

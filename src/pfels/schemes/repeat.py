@@ -27,31 +27,34 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
         return []
     first = len(plan.training)
     places = {device: first + i for i, device in enumerate(plan.repeating.tolist())}
-    arriving = plan.arriving_levels(slice(0, len(plan.sending)))
+    arriving, levels = plan.arriving_levels(slice(0, len(plan.sending))).tolist(), plan.air.levels.tolist()
     turns = memory.turns()
     missing = places.keys() - {device for turn in turns.values() for device in turn}
     if missing:
         raise GuardError(f"device {min(missing)} is to repeat what it sent, but has kept nothing")
-    planned = plan.ends
-    for device, place in places.items():
-        if planned is not None and memory.devices[device].used_until != planned[place]:
-            raise GuardError(f"device {device} is to repeat what it sent at another turn than the one it has kept")
-    ends, spent = sorted(turns), list[float]()
-    for end in ends[ranks.share(len(ends))]:
-        if plan.air.spectrum is not None:
-            spent += _repeat_by_subcarrier(plan, turns[end], places, y)
+    if plan.ends is not None:
+        planned = plan.ends.tolist()
+        for device, place in places.items():
+            if memory.devices[device].used_until != planned[place]:
+                raise GuardError(f"device {device} is to repeat what it sent at another turn than the one it has kept")
+    ends = sorted(turns)
+    mine = {end: turns[end] for end in ends[ranks.share(len(ends))]}
+    on_air = {end: [device for device in turn if device in places] for end, turn in mine.items()}
+    everyone = [device for some in on_air.values() for device in some]
+    lengths = [memory.devices[device].norm for device in everyone]
+    # Before anything is added: nothing is sent if one of them is refused.
+    spent: list[float] = repeat_energies(plan, lengths, [places[device] for device in everyone]).tolist()
+    if plan.air.spectrum is not None:
+        return [each for turn in mine.values() for each in _repeat_by_subcarrier(plan, turn, places, y)]
+    for end, turn in mine.items():
+        if not on_air[end]:
             continue
-        on_air = [device for device in turns[end] if device in places]
-        if not on_air:
-            continue
-        level = float(plan.air.levels[places[on_air[0]]])
+        level = levels[places[on_air[end][0]]]
         y.add_(memory.sums[end], alpha=level)
-        for device, kept in turns[end].items():
-            correction = (float(arriving[places[device]]) if device in places else 0.0) - level
+        for device, kept in turn.items():
+            correction = (arriving[places[device]] if device in places else 0.0) - level
             if abs(correction) > ROUNDING * level:
                 y.add_(kept.row, alpha=correction)
-        lengths = [turns[end][device].norm for device in on_air]
-        spent += repeat_energies(plan, lengths, [places[device] for device in on_air]).tolist()
     return spent
 
 
@@ -60,15 +63,13 @@ def _repeat_by_subcarrier(
 ) -> list[float]:
     """The same for one turn, where what arrives differs between subcarriers: every row is read.
 
-    A row arrives at most as long as it was kept, so its known norm is enough to refuse it, and is scaled down where its
-    energy is beyond the device's power limit.
+    A row arrives at most as long as it was kept, and is scaled down where its energy is beyond the device's power limit.
     """
     air, spent = plan.require_air(), list[float]()
     spectrum = air.spectrum
     assert spectrum is not None, "the same on all subcarriers"
     arriving = plan.arriving_weights(slice(0, len(plan.sending)))
     for place, kept in sorted((places[device], kept) for device, kept in turn.items() if device in places):
-        repeat_energies(plan, [kept.norm], [place])
         scale = float(air.levels[place] / abs(air.gains[place]))
         energy = scale**2 * spectrum.inverted_energy(kept.row, place)
         capped = min(1.0, math.sqrt(air.powers[place] / energy)) if energy else 1.0
@@ -80,7 +81,7 @@ def _repeat_by_subcarrier(
 def repeat_energies(plan: RoundPlan, lengths: Sequence[float], places: Sequence[int]) -> Reals:
     """The energy with which devices at these places of `plan.sending` repeat vectors of these norms, or a GuardError if
     one is beyond its bound."""
-    air, at = plan.require_air(), np.array(places)
+    air, at = plan.require_air(), np.array(places, np.int64)
     gains, levels = air.gains[at], air.levels[at]
     spent: Reals = (levels / np.abs(gains) * np.array(lengths)) ** 2
     check_signals(spent, gains, beta=levels, bound=air.bound)

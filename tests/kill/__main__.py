@@ -54,17 +54,17 @@ def _run(folder: Path) -> Sequence[str]:
     resume = ["--resume"] if (folder / "run" / "config.toml").exists() else []
     if (folder / "run" / "summary.json").exists():
         resume = []
-    return ["run", "demo", *SMALL, "-s", "rounds=60", "--out", str(folder / "run"), *resume]
+    return ["run", "demo", *SMALL, "-s", "rounds=24", "--out", str(folder / "run"), *resume]
 
 
 def _compare(folder: Path) -> Sequence[str]:
     schemes = ("--schemes", "pfels,wfl-pdp", "--seeds", "0,1", "--jobs", "2")
-    return ["compare", "demo", *SMALL, "-s", "rounds=20", *schemes, "--out", str(folder / "compare")]
+    return ["compare", "demo", *SMALL, "-s", "rounds=8", *schemes, "--out", str(folder / "compare")]
 
 
 def _sweep(folder: Path) -> Sequence[str]:
     axes = ("--grid", "compression.ratio=0.2,0.6", "--seeds", "0")
-    return ["sweep", "demo", *SMALL, "-s", "rounds=20", *axes, "--out", str(folder / "sweep")]
+    return ["sweep", "demo", *SMALL, "-s", "rounds=8", *axes, "--out", str(folder / "sweep")]
 
 
 def _reproduce(folder: Path) -> Sequence[str]:
@@ -77,7 +77,7 @@ def _report(folder: Path) -> Sequence[str]:
 
 def _stored_runs(folder: Path) -> None:
     for scheme in ("pfels", "wfl-p"):
-        arguments = ["run", "demo", *SMALL, "-s", "rounds=6", "-s", f"scheme={scheme}"]
+        arguments = ["run", "demo", *SMALL, "-s", "rounds=3", "-s", f"scheme={scheme}"]
         assert _wait(_start([*arguments, "--out", str(folder / "runs" / scheme)], folder)) == 0
 
 

@@ -163,6 +163,8 @@ def _is_unicode(text: str) -> bool:
 def parse_value(text: str) -> Any:
     """A TOML value, or the text itself where it is none (so that names need no quotes)."""
     try:
-        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+        value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+        repr(value)  # which fails for an integer of thousands of digits: nothing could name it
     except (ValueError, RecursionError):
         return text
+    return value

@@ -63,7 +63,7 @@ def _repeat_by_subcarrier(
 ) -> list[float]:
     """The same for one turn, where what arrives differs between subcarriers: every row is read.
 
-    A row arrives at most as long as it was kept, and is scaled down where its energy is beyond the device's power limit.
+    A row arrives at most as long as it was kept; where its energy is beyond the power limit it is scaled down to it.
     """
     air, spent = plan.require_air(), list[float]()
     spectrum = air.spectrum

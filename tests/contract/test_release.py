@@ -41,7 +41,7 @@ def test_level_index_set_and_estimate_depend_on_nobody_where_the_scheme_says_so(
 
 
 def plus(kind: type[PfelsPlus], setting: Setting) -> PfelsPlus:
-    return kind(setting, public_level(setting), ParticipationCount(torch.zeros(setting.devices).long().numpy()))
+    return kind(setting, public_level(setting), ParticipationCount())
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class DividesByThoseBelowTheCap(PfelsPlus):
 
     def receive(self, plan: RoundPlan, y: torch.Tensor, A: torch.Tensor | None) -> torch.Tensor:
         assert self.level.cap is not None
-        return super().receive(plan, y, A) / max(int((self.sent.times < 1).sum()), 1)
+        return super().receive(plan, y, A) / max(self.setting.devices - len(self.sent.times), 1)
 
 
 def test_what_a_scheme_counts_from_round_to_round_is_found_in_a_later_round():

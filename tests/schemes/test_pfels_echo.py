@@ -117,7 +117,7 @@ def test_one_band_and_one_block_are_pfels_plus_with_turns():
     e = build(echo(**{"pfels-echo__bands": 1}))
     level, setting = e.scheme.level, e.setting
     public = PublicLevel(level.beta, level.limit, level.noise_multiplier, level.bound, level.carried, cap=None)
-    plus = PfelsPlus(replace(setting, ratio=1.0), public, ParticipationCount(np.zeros(setting.devices, np.int64)))
+    plus = PfelsPlus(replace(setting, ratio=1.0), public, ParticipationCount())
     theta = e.network.initial(generator(0, Purpose.MODEL))
     for t in range(7):
         plan, other = e.scheme.prepare(e.draws, t), plus.prepare(e.draws, t)

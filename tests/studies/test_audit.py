@@ -217,7 +217,7 @@ class LevelFollowsLastRound(PfelsPlus):
 
 
 def plus(kind: Any) -> Callable[[Setting], Any]:
-    return lambda s: kind(s, public_level(s), ParticipationCount(np.zeros(s.devices, np.int64)))
+    return lambda s: kind(s, public_level(s), ParticipationCount())
 
 
 def audit_in_place(

@@ -75,7 +75,7 @@ def _noise_and_cap(setting: Setting) -> tuple[float, int | None]:
 def create(setting: Setting) -> "PfelsPlus":
     """PFELS+ for a setting: its public level is found here, once."""
     kind = PfelsPlusWithFeedback if setting.error_feedback else PfelsPlus
-    return kind(setting, public_level(setting), ParticipationCount(np.zeros(setting.devices, np.int32)))
+    return kind(setting, public_level(setting), ParticipationCount())
 
 
 @dataclass(frozen=True)

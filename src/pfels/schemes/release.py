@@ -30,9 +30,10 @@ class OtherCohort(Draws):
         """The first `drawn` of the devices that the seed did not draw, or of all where those are too few."""
         if self.setting.sampling is Sampling.TURNS:  # another group, of which nobody has another turn meanwhile
             return Draws.cohort(self, t + 1)[: self.drawn]
-        everyone = np.arange(self.setting.devices)
-        others = np.setdiff1d(everyone, Draws.cohort(self, t))
-        return (others if len(others) >= self.drawn else everyone)[: self.drawn]
+        drawn = Draws.cohort(self, t)
+        first = np.arange(min(self.setting.devices, self.drawn + len(drawn)))  # enough of them, of ten million, too
+        others = np.setdiff1d(first, drawn)
+        return (others if len(others) >= self.drawn else first)[: self.drawn]
 
     def gains(self, t: int, devices: DeviceIds) -> Gains:
         """One gain for all: with the weakest, few are heard, and with the strongest, all."""

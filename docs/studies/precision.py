@@ -51,12 +51,14 @@ def row_of(case: str, *, seeds: list[int], out: Path) -> dict[str, Any]:
 def main() -> None:
     """Run every case, print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", choices=list(CASES), default=list(CASES), metavar="CASE")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"any of {', '.join(CASES)}; all by default")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--out", type=Path, default=Path("runs/precision"))
     asked = parser.parse_args()
+    if unknown := set(asked.cases) - set(CASES):
+        parser.error(f"{', '.join(unknown)}: not one of {', '.join(CASES)}")
     seeds, rows = [int(seed) for seed in asked.seeds.split(",")], []
-    for case in asked.cases:
+    for case in asked.cases or CASES:
         rows.append(row := row_of(case, seeds=seeds, out=asked.out))
         gap, error = row["difference.mean"], row["difference.standard_error"]
         print(f"{case:22} {row['float32.mean']:.4f} → {row['bfloat16.mean']:.4f}, {gap:+.4f} ± {error:.4f}", flush=True)

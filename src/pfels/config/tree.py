@@ -155,7 +155,7 @@ class Run(_Table):
     checkpoint_every: Count = 25
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     engine: Literal["auto", "batched", "threaded"] = "auto"
-    workers: int = Field(default=0, ge=0)
+    workers: int = Field(default=0, ge=0, le=4096)
 
 
 class Config(_Table):

@@ -194,4 +194,4 @@ class Run(Table):
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     engine: Literal["auto", "batched", "threaded"] = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
-    workers: int = Field(default=0, ge=0)
+    workers: int = Field(default=0, ge=0, le=4096)

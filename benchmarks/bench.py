@@ -5,12 +5,12 @@ python benchmarks/bench.py [--out runs/bench.json] [demo mlp cnn vgg11 stages de
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -156,21 +156,32 @@ def show(name: str, found: ModelFigures) -> None:
         )
 
 
-def bench_models(names: list[str]) -> dict[str, ModelFigures]:
-    """Measure the models, and print each when it is done."""
+def bench_models(names: list[str]) -> Iterator[tuple[str, ModelFigures]]:
+    """Measure the models; each is printed when it is done."""
     print(f"{cpu_model()}; {cores()} cores, PyTorch {torch.__version__}")
     print(HEAD, flush=True)
-    found = {}
     with tempfile.TemporaryDirectory() as directory:
         for name in names:
-            found[name] = bench_model(name, Path(directory))
-            show(name, found[name])
-    return found
+            found = bench_model(name, Path(directory))
+            show(name, found)
+            yield name, found
 
 
-def about() -> dict[str, object]:
-    """The machine, and the load average before anything is measured."""
-    return {"cpu": cpu_model(), "cores": cores(), "torch": torch.__version__, "load_before": os.getloadavg()[0]}
+class File:
+    """The JSON of the figures, replaced after each contest. What it holds of this machine already is kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content: dict[str, Any] = {"cpu": cpu_model(), "cores": cores(), "torch": torch.__version__}
+        before = json.loads(path.read_text()) if path.exists() else {}
+        if all(before.get(key) == value for key, value in self.content.items()):
+            self.content = before
+
+    def put(self, name: str, figures: object) -> None:
+        """Write these figures too."""
+        self.content[name] = figures
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.content, indent=2) + "\n")
 
 
 def main() -> None:
@@ -183,18 +194,18 @@ def main() -> None:
     what = options.what or everything
     if unknown := set(what) - set(everything):
         parser.error(f"{', '.join(unknown)}: not one of {', '.join(everything)}")
-    results = about()
-    models = bench_models([name for name in WORKS if name in what])
-    results |= models
+    file = File(options.out)
+    for name, found in bench_models([name for name in WORKS if name in what]):
+        file.put(name, found)
     if "stages" in what:
-        stages = results["stages"] = bench_stages(models.get("vgg11"))
+        stages = bench_stages(file.content.get("vgg11"))
         share = f", {stages['share_of_round']:.1%} of a VGG-11 round" if "share_of_round" in stages else ""
         print(f"rand-k at 9,750,922 parameters: {stages['seconds']:.2f} s for 32 devices{share}", flush=True)
+        file.put("stages", stages)
     if "devices" in what:
-        devices = results["devices"] = bench_devices()
+        devices = bench_devices()
         print(f"a million devices: {devices['times_as_long']:.2f} × a thousand, {devices['more_mb']:+.0f} MB")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(results, indent=2) + "\n")
+        file.put("devices", devices)
     print(f"figures: {options.out}")
 
 

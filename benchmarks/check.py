@@ -40,7 +40,7 @@ def main() -> None:
     if last["cpu"] != cpu_model():
         print(f"{path}: of another processor ({last['cpu']}); make figures here first: make bench", file=sys.stderr)
         raise SystemExit(2)
-    found = list(slower(last, bench_models([name for name in WORKS if name in last])))
+    found = list(slower(last, dict(bench_models([name for name in WORKS if name in last]))))
     print("\n".join(found) or f"no ratio has fallen below {ALLOWED} of that in {path}")
     raise SystemExit(1 if found else 0)
 

@@ -112,7 +112,7 @@ def main() -> None:
         home, port = Path(folder), free.getsockname()[1]
         free.close()
         os.environ |= {"FLWR_HOME": folder, "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
-        os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray would let its workers wait for everybody else on the machine
+        os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (else its workers wait for everybody else here)
         (home / "config.toml").write_text(LINK.format(port=port))
         (home / "app").mkdir()
         (home / "app" / "pyproject.toml").write_text(APP)

@@ -4,13 +4,12 @@ python benchmarks/peers.py [--peers .venv-peers/bin/python] [--out runs/bench-pe
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import TypedDict
 
-from bench import ROUNDED, about
+from bench import ROUNDED, File
 from interleaved import HERE, Row, time_interleaved
 from machine import cores, cpu_model, has_bfloat16
 from work import WORKS, write_data
@@ -80,17 +79,16 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"))
     parser.add_argument("--out", type=Path, default=Path("runs/bench-peers.json"))
     options = parser.parse_args()
-    results: dict[str, object] = about()
-    found: list[Contest] = []
+    file, found = File(options.out), []
     print(f"{cpu_model()}; {cores()} cores\n{HEAD}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         for name in options.what or ROUNDS:
             data = Path(directory) / f"{name}.npz"
             write_data(WORKS[name], data)
-            found += [measure(sides, name) for sides in contests(name, options.peers.absolute(), data)]
+            for sides in contests(name, options.peers.absolute(), data):
+                found.append(measure(sides, name))
+                file.put("contests", found)
             data.unlink()
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(results | {"contests": found}, indent=2) + "\n")
     print(f"figures: {options.out}")
 
 

@@ -115,10 +115,11 @@ class Variant:
         return beta, carried(beta)
 
     def _sending(self, draws: Draws, t: int) -> DeviceIds:
+        able = self._able(draws, t)
         if not self.capped:
-            return self._able(draws, t)
+            return able
         cap = participation_cap(rounds=self.setting.rounds, rate=self.setting.cohort_size / self.setting.devices)
-        return self.sent.below(cap, t, lambda u: self._able(draws, u), draws=draws)
+        return able[self.sent.below(cap, t, able, lambda u: self._able(draws, u), draws=draws)]
 
     def _able(self, draws: Draws, t: int) -> DeviceIds:
         cohort = draws.cohort(t)

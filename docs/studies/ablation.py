@@ -51,7 +51,7 @@ class Variant:
     level: tuple[float, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sent", ParticipationCount(np.zeros(self.setting.devices, np.int64)))
+        object.__setattr__(self, "sent", ParticipationCount())
         object.__setattr__(self, "level", self._find_level() if self.public_level else (math.nan, 1.0))
 
     @property

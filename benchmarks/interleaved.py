@@ -39,12 +39,13 @@ class Times:
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     busy: list[float] = field(default_factory=list)
+    watched: list[float] = field(default_factory=list)  # seconds over which `busy` was counted
     peak_bytes: int = 0
 
     @property
     def others(self) -> float:
         """Cores that other processes used during the rounds, on average."""
-        return max(0.0, (sum(self.busy) - sum(self.cpu)) / sum(self.seconds))
+        return max(0.0, (sum(self.busy) - sum(self.cpu)) / sum(self.watched))
 
     def row(self, scale: float = 1.0) -> Row:
         """The figures, with the times scaled."""
@@ -106,12 +107,12 @@ class _Side:
         """One round, whose times are added; None: the first, which begins by itself."""
         if self._lines is None:
             self._lines = self._connect()
-        cpu, busy = cpu_seconds(self.mark), busy_seconds()  # in this order: looking for processes takes time as well
+        cpu, began, busy = cpu_seconds(self.mark), time.perf_counter(), busy_seconds()  # the first is slow
         if times is not None:
             self._lines.write("\n")
             self._lines.flush()
         line = self._lines.readline()
-        busy = busy_seconds() - busy
+        busy, watched = busy_seconds() - busy, time.perf_counter() - began
         if not line:
             raise SystemExit(f"{self.name}: ended early\n{self.log.read_text()[-2000:]}")
         if times is not None:
@@ -119,6 +120,7 @@ class _Side:
             times.seconds.append(measured["seconds"])
             times.cpu.append(cpu_seconds(self.mark) - cpu)
             times.busy.append(busy)
+            times.watched.append(watched)
             times.peak_bytes = max(times.peak_bytes, measured["peak_bytes"])
 
     def end(self) -> None:

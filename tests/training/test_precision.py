@@ -13,7 +13,7 @@ from pfels.errors import InputError
 from pfels.runtime.memory import Scratch
 from pfels.runtime.threads import OrderedPool, one_thread_each
 from pfels.seeding import Purpose, generator
-from pfels.training import precision, sgd
+from pfels.training import precision, sgd, winograd
 from pfels.training.batches import Batch
 from pfels.training.layers import LARGE, Parameter, Tape, convolve, dense
 from pfels.training.local import LocalTraining
@@ -68,6 +68,18 @@ def test_rounded_products_are_off_by_a_few_roundings(layer, weight, x, outputs, 
     for got, wanted in zip(passes(layer, w, images, g, BF16), exact, strict=True):
         assert got.dtype == torch.float32
         assert ROUNDING / 8 < relative_error(got, wanted) <= bound * ROUNDING
+
+
+def test_large_tiles_would_be_off_by_several_times_as_much(monkeypatch):
+    draw = torch.Generator().manual_seed(2)
+    w, images = torch.randn(1, 3, 3, 32, 48, generator=draw), torch.randn(1, 7, 8, 8, 32, generator=draw).relu()
+    g = torch.randn(1, 7, 8, 8, 48, generator=draw)
+    exact = passes(convolve_3x3, w.double(), images.double(), g.double(), None)
+    small = passes(convolve_3x3, w, images, g, BF16)
+    monkeypatch.setattr(winograd, "_F2", winograd._F4)
+    large = passes(convolve_3x3, w, images, g, BF16)
+    for bad, good, wanted in zip(large, small, exact, strict=True):
+        assert relative_error(bad, wanted) > 4 * relative_error(good, wanted)
 
 
 def test_products_are_summed_in_float32():

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,10 +151,11 @@ def _kill(pid: int, after: float, draw: random.Random) -> bool:
             break
         time.sleep(0.002)
     number = draw.choice(SIGNALS)
-    if number == signal.SIGKILL and draw.random() < 0.8:
-        os.killpg(pid, number)
-    else:
-        os.kill(pid, number)
+    with_workers = number == signal.SIGKILL and draw.random() < 0.8
+    with suppress(ProcessLookupError):  # so early that it has no group of its own yet
+        if with_workers:
+            os.killpg(pid, number)
+    os.kill(pid, number)  # it stays a zombie until it is waited for
     code = _wait(pid)
     assert code in (-number, 130, 0), f"signal {number} ended in {code}"
     return True

@@ -23,6 +23,7 @@ from pfels.privacy.events import rounded_up
 from pfels.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from pfels.runtime.files import printable, read_json, to_json, write_durably
 
+MOST_SPENT = 1e12  # μ²; an ε of half of it, far beyond any budget
 FORMAT = 1
 ROUNDING = 1e-12  # relative; more than the last digits of μ² that floating point loses
 CREATE = "pfels privacy --ledger FILE --create 0/4 --devices 100"
@@ -88,10 +89,14 @@ class DeviceLedger:
             raise InputError(f"{self._name}: written in format {ledger['format']}; this version reads format {FORMAT}")
         if ledger["sha256"] != _digest(ledger):
             raise InputError(f"{self._name}: damaged or altered; restore it from a backup")
+        for field in content.keys() - LedgerFile.__annotations__.keys():
+            raise InputError(f"{self._name}: has an unknown field {shown(field)}; damaged or altered")
         devices, partition, partitions = ledger["devices"], ledger["partition"], ledger["partitions"]
         if not partition < partitions <= devices:
             raise InputError(f"{self._name}: of partition {partition} of {partitions} of {devices} devices; damaged")
-        for device in ledger["spent"]:
+        for device, entry in ledger["spent"].items():
+            if entry["mu_squared"] > MOST_SPENT:
+                raise InputError(f"{self._name}: device {shown(device)} has spent more than any can; damaged")
             if not _carried(device, devices=devices, partition=partition, partitions=partitions):
                 raise InputError(f"{self._name}: holds the device {shown(device)}, which is not on this node; damaged")
         if _transmissions(ledger) < counted:

@@ -119,6 +119,9 @@ class Tally(Mapping[float, int]):
     def __getitem__(self, value: float) -> int:
         return self._recent[value] if value in self._recent else self._settled[value]
 
+    def __contains__(self, value: object) -> bool:  # not by asking for it: a Counter has an answer to everything
+        return value in self._recent or value in self._settled
+
     def __iter__(self) -> Iterator[float]:
         yield from self._settled
         yield from (value for value in self._recent if value not in self._settled)

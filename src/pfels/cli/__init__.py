@@ -9,6 +9,7 @@ import typer
 
 from pfels import __version__
 from pfels.cli import audit, compare, data, plan, privacy, report, reproduce, run, sweep
+from pfels.cli.help import Command, Group
 from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
 
@@ -24,7 +25,7 @@ in accuracy, privacy, energy and spectrum.
 
 Start with:  pfels compare demo --seeds 0,1,2 --jobs 2""",
     no_args_is_help=True,
-    add_completion=False,
+    cls=Group,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
@@ -45,21 +46,8 @@ def _before(
     pass
 
 
-app.command("run")(run.command)
-
-app.command("compare")(compare.command)
-
-app.command("sweep")(sweep.command)
-
-app.command("plan")(plan.command)
-
-app.command("reproduce")(reproduce.command)
-
-app.command("report")(report.command)
-
-app.command("privacy")(privacy.command)
-
-app.command("audit")(audit.command)
+for each in (run, compare, sweep, plan, reproduce, report, privacy, audit):
+    app.command(each.__name__.rpartition(".")[2], cls=Command)(each.command)
 
 app.add_typer(data.app, name="data")
 
@@ -70,7 +58,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # an ε that a terminal cannot show is no reason to fail
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="pfels", standalone_mode=False)
     except InputError as error:
         code = _fail(error, 2)
     except (RunError, GuardError) as error:

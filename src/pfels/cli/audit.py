@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 CanaryCount = Annotated[
     int | None,
-    typer.Option("--canaries", help="Canary devices; by default ten per device, 1000 at most.", show_default=False),
+    typer.Option(
+        "--canaries", metavar="N", help="Canary devices; by default ten per device, 1000 at most.", show_default=False
+    ),
 ]
-Runs = Annotated[int, typer.Option("--runs", help="Trainings, whose canaries are pooled; one by default.")]
+Runs = Annotated[int, typer.Option("--runs", metavar="N", help="Trainings, whose canaries are pooled; one by default.")]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Where audit.json, scores.csv and audit.png go.")
 ]

@@ -42,7 +42,8 @@ Tune = Annotated[
     bool, typer.Option("--tune", help="Choose each scheme's settings out of one grid, on seeds of their own, first.")
 ]
 TuningSeeds = Annotated[
-    str | None, typer.Option(help="Seeds on which --tune chooses; 1000 and 1001 by default.", show_default=False)
+    str | None,
+    typer.Option(metavar="SEEDS", help="Seeds on which --tune chooses; 1000 and 1001 by default.", show_default=False),
 ]
 
 
@@ -69,13 +70,13 @@ def command(
 
         pfels compare demo --jobs 2
 
-        pfels compare demo --total-epsilon 8 --adversary server --schemes pfels,wfl-pdp,dp-fedavg
+        pfels compare demo --total-epsilon 8 --schemes pfels,wfl-pdp,dp-fedavg
 
-        pfels compare demo --schemes pfels,wfl-pdp --seeds 0,1,2,3,4 -s privacy.epsilon=0.2
+        pfels compare demo --schemes pfels,wfl-pdp -s privacy.epsilon=0.2
 
         pfels compare demo --tune --total-epsilon 16 --seeds 0,1,2,3,4 --jobs 2
 
-        pfels compare demo --tune --grid training.learning_rate=0.02,0.05,0.1 --schemes pfels,wfl-pdp
+        pfels compare demo --tune --grid training.learning_rate=0.02,0.05,0.1
     """
     names = scheme_list(schemes)
     changed, numbers = overrides(settings, scheme="--schemes", seed="--seeds"), seed_list(seeds)

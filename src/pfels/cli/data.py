@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from pfels.cli.help import Command, Group
 from pfels.cli.options import Json
 from pfels.data import cache
 from pfels.data.catalog import CATALOG, Entry, find
@@ -23,13 +24,19 @@ app = typer.Typer(
 They live in a cache directory: $PFELS_DATA, or pfels in your cache directory. Data of your own need no getting:
 `-s data.name=file -s data.path=mine.npz`.""",
     no_args_is_help=True,
+    cls=Group,
     rich_markup_mode="markdown",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(CATALOG)}.")]
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in CATALOG if name.startswith(incomplete)]
 
 
-@app.command("list")
+Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(CATALOG)}.", autocompletion=_complete)]
+
+
+@app.command("list", cls=Command)
 def list_(json: Json = False) -> None:
     """List the data sets: size, licence, sources, and which are here.
 
@@ -59,7 +66,7 @@ def list_(json: Json = False) -> None:
     print_table(columns, rows, title=f"data sets in {cache.home()}", notes=notes)
 
 
-@app.command("get")
+@app.command("get", cls=Command)
 def get(
     name: Name,
     given: Annotated[
@@ -94,7 +101,7 @@ def get(
         print(f"{name}: {installed.path} ({source}, verified)")
 
 
-@app.command("check")
+@app.command("check", cls=Command)
 def check(name: Name, json: Json = False) -> None:
     """Check every byte of a data set in the cache against its checksums; exit code 1 if one differs.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pfels.cli.help import complete_preset, complete_schemes, complete_setting
 from pfels.config.load import parse_override, presets
 from pfels.errors import InputError, quoted
 from pfels.privacy.checks import require_positive
@@ -16,23 +17,35 @@ from pfels.schemes.registry import scheme_names, usable_schemes
 if TYPE_CHECKING:
     from pfels.privacy.calibration import Budget
 
-Preset = Annotated[str, typer.Argument(metavar="PRESET", help=f"A preset ({', '.join(presets())}) or a TOML file.")]
+PRESET_HELP = f"A preset ({', '.join(presets())}) or a TOML file."
+Preset = Annotated[str, typer.Argument(metavar="PRESET", help=PRESET_HELP, autocompletion=complete_preset)]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "-s", metavar="KEY=VALUE", help="Change one setting, such as `-s compression.ratio=0.1`. Repeatable."
+        "--set", "-s", metavar="KEY=VALUE", help="Change one setting, such as `-s compression.ratio=0.1`. Repeatable.",
+        autocompletion=complete_setting,
     ),
-]
+]  # fmt: skip
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the run directories go.")]
-Seeds = Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")]
-Schemes = Annotated[str | None, typer.Option("--schemes", help="Schemes, separated by commas; all by default.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Runs in parallel. The results do not depend on it.")]
+Seeds = Annotated[str, typer.Option("--seeds", metavar="SEEDS", help="Seeds, separated by commas.")]
+Schemes = Annotated[
+    str | None,
+    typer.Option(
+        "--schemes", metavar="NAMES", help="Schemes, separated by commas; all by default.",
+        autocompletion=complete_schemes,
+    ),
+]  # fmt: skip
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs in parallel. The results do not depend on it.")
+]
 TotalEpsilon = Annotated[
     float | None,
-    typer.Option(help="Budget ε for the whole training; it sets the noise of the schemes."),
+    typer.Option(metavar="ε", help="Budget ε for the whole training; it sets the noise of the schemes."),
 ]
+WHO = "server (by default), blind-server or outsider"
 Against = Annotated[
-    Adversary | None, typer.Option("--adversary", help="Against whom --total-epsilon must hold; the server by default.")
+    Adversary | None,
+    typer.Option("--adversary", metavar="WHO", help=f"Against whom --total-epsilon must hold: {WHO}."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
 

@@ -10,17 +10,19 @@ from pfels.report.plan_terminal import show_plan
 from pfels.report.terminal import budget_notes, print_json
 
 Smoothness = Annotated[
-    float | None, typer.Option(help="L of the convergence bound; by default the maximum that it covers.")
+    float | None, typer.Option(metavar="L", help="L of the convergence bound; by default the maximum that it covers.")
 ]
 GradientVariance = Annotated[
-    float | None, typer.Option(help="ζ², the variance of a stochastic gradient; C₁² by default.")
+    float | None, typer.Option(metavar="ζ²", help="ζ², the variance of a stochastic gradient; C₁² by default.")
 ]
-GammaSquared = Annotated[float | None, typer.Option(help="γ² ≥ 1, by which devices' gradients differ; 1 by default.")]
+GammaSquared = Annotated[
+    float | None, typer.Option(metavar="γ²", help="γ² ≥ 1, by which devices' gradients differ; 1 by default.")
+]
 KappaSquared = Annotated[
-    float | None, typer.Option(help="κ² ≥ 0, by which they differ; by default 0 if IID, else C₁².")
+    float | None, typer.Option(metavar="κ²", help="κ² ≥ 0, by which they differ; by default 0 if IID, else C₁².")
 ]
 InitialGap = Annotated[
-    float | None, typer.Option(help="f(θ⁰) − f_inf, the loss at the start; log(classes) by default.")
+    float | None, typer.Option(metavar="GAP", help="f(θ⁰) − f_inf, the loss at the start; log(classes) by default.")
 ]
 Measure = Annotated[
     bool, typer.Option("--measure", help="Train one device here and use the time it takes; not reproducible.")

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pfels.cli.options import Json, Set, overrides
-from pfels.config.load import load_config, presets
+from pfels.cli.help import complete_preset
+from pfels.cli.options import PRESET_HELP, WHO, Json, Set, overrides
+from pfels.config.load import load_config
 from pfels.config.tree import Config
 from pfels.documents.privacy import RequiredAgainst
 from pfels.errors import InputError
@@ -22,29 +23,34 @@ ASSUMED = (
 )
 
 
-Devices = Annotated[int | None, typer.Option(help="N, all devices; 1000 if left out.")]
-CohortSize = Annotated[int | None, typer.Option(help="r, devices per round; 32 if left out.")]
-Delta = Annotated[float | None, typer.Option(help="δ of every figure; 1/N if left out.")]
-Rounds = Annotated[int | None, typer.Option(help="T, the rounds of the whole training; 300 if left out.")]
-SamplingKind = Annotated[Sampling | None, typer.Option(help="How a cohort is drawn; without-replacement if left out.")]
-NoiseMultiplier = Annotated[float | None, typer.Option(help="z = σ₀/(βs): the noise over a device's norm bound.")]
-ClaimedEpsilon = Annotated[float | None, typer.Option(help="The ε that the paper would claim for a round.")]
-Participations = Annotated[int | None, typer.Option(help="Maximum rounds per device; all, if left out.")]
+Devices = Annotated[int | None, typer.Option(metavar="N", help="N, all devices; 1000 if left out.")]
+CohortSize = Annotated[int | None, typer.Option(metavar="r", help="r, devices per round; 32 if left out.")]
+Delta = Annotated[float | None, typer.Option(metavar="δ", help="δ of every figure; 1/N if left out.")]
+Rounds = Annotated[int | None, typer.Option(metavar="T", help="T, the rounds of the whole training; 300 if left out.")]
+SamplingKind = Annotated[
+    Sampling | None,
+    typer.Option(metavar="HOW", help="How a cohort is drawn: without-replacement (by default), poisson or turns."),
+]
+NoiseMultiplier = Annotated[
+    float | None, typer.Option(metavar="z", help="z = σ₀/(βs): the noise over a device's norm bound.")
+]
+ClaimedEpsilon = Annotated[
+    float | None, typer.Option(metavar="ε", help="The ε that the paper would claim for a round.")
+]
+Participations = Annotated[int | None, typer.Option(metavar="N", help="Maximum rounds per device; all, if left out.")]
 TargetEpsilon = Annotated[
-    float | None, typer.Option(help="A budget for the whole training: gives the noise multiplier that meets it.")
+    float | None,
+    typer.Option(metavar="ε", help="A budget for the whole training: gives the noise multiplier that meets it."),
 ]
 Against = Annotated[
-    Adversary | None, typer.Option(help="Against whom --target-epsilon must hold; the server, if left out.")
+    Adversary | None, typer.Option(metavar="WHO", help=f"Against whom --target-epsilon must hold: {WHO}.")
 ]
 Ledger = Annotated[
-    Path | None, typer.Option(help="The ledger of a deployment's node: shows what its devices have spent.")
+    Path | None,
+    typer.Option(metavar="FILE", help="The ledger of a deployment's node: shows what its devices have spent."),
 ]
-Create = Annotated[
-    str | None, typer.Option(metavar="PARTITION/PARTITIONS", help="Make the --ledger of a node that has never sent.")
-]
-MaybePreset = Annotated[
-    str | None, typer.Argument(metavar="[PRESET]", help=f"A preset ({', '.join(presets())}) or a TOML file.")
-]
+Create = Annotated[str | None, typer.Option(metavar="I/N", help="Make the --ledger of a node that has never sent.")]
+MaybePreset = Annotated[str | None, typer.Argument(metavar="PRESET", help=PRESET_HELP, autocompletion=complete_preset)]
 
 
 @dataclass(frozen=True)
@@ -85,11 +91,11 @@ def command(
 
         pfels privacy demo
 
-        pfels privacy --devices 1000 --cohort 32 --delta 0.001 --rounds 2000 --claimed-epsilon 1.5
+        pfels privacy --claimed-epsilon 1.5 --rounds 2000 --delta 0.001
 
         pfels privacy --noise-multiplier 2 --rounds 300 --sampling poisson
 
-        pfels privacy --target-epsilon 2 --adversary outsider --rounds 300 --sampling poisson
+        pfels privacy --target-epsilon 2 --adversary outsider --sampling poisson
 
         pfels privacy --ledger ledger.json --create 0/4 --devices 100
 

@@ -36,14 +36,19 @@ def command(
     scale: Annotated[
         str,
         typer.Option(
-            "--scale", help="link: no training, full size. laptop: data that are available. paper: its own settings."
+            "--scale",
+            metavar="SCALE",
+            help="link: no training, full size. laptop: data that are available. paper: its own settings.",
         ),
     ] = "link",
     preset: Annotated[
-        str | None, typer.Option("--preset", help="With --scale laptop: the preset to train in the paper's place.")
+        str | None,
+        typer.Option(
+            "--preset", metavar="PRESET", help="With --scale laptop: the preset to train in the paper's place."
+        ),
     ] = None,
     learning_rates: Annotated[
-        str | None, typer.Option("--learning-rates", help="The η to choose from, separated by commas.")
+        str | None, typer.Option("--learning-rates", metavar="RATES", help="The η to choose from, separated by commas.")
     ] = None,
     seeds: Seeds = "0,1,2,3,4",
     jobs: Jobs = 1,
@@ -61,7 +66,7 @@ def command(
 
     Examples:
 
-        pfels reproduce table-cifar10                                  # energy and channel uses, at full size
+        pfels reproduce table-cifar10
 
         pfels reproduce fig-privacy --scale laptop --jobs 2
 

@@ -28,9 +28,11 @@ def command(
 ) -> None:
     """Run one experiment, with live progress.
 
+    A finished run is read, not run again. Under torchrun several processes share one run.
+
     Examples:
 
-        pfels run demo                                         # PFELS on the embedded digits
+        pfels run demo
 
         pfels run demo -s scheme=wfl-p -s seed=3
 
@@ -38,7 +40,7 @@ def command(
 
         pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
 
-        torchrun --nproc-per-node=2 -m pfels run cifar10       # two processes share one run
+        torchrun --nproc-per-node=2 -m pfels run cifar10
     """
     changed = overrides(settings)
     config = load_config(preset, changed)

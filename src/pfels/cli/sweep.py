@@ -36,9 +36,9 @@ def command(
 
         pfels sweep demo --grid compression.ratio=0.1,0.3,1.0 --seeds 0,1,2 --jobs 2
 
-        pfels sweep demo --grid scheme=pfels,wfl-pdp --grid privacy.epsilon=0.1,0.5,2.0
+        pfels sweep demo -g scheme=pfels,wfl-pdp -g privacy.epsilon=0.1,0.5,2.0
 
-        pfels sweep demo --grid compression.ratio=0.1,0.3,1.0 --seeds 0,1,2 --shard 2/8 --out shared/sweep
+        pfels sweep demo -g compression.ratio=0.1,0.3,1.0 --shard 2/8 --out sweep
     """
     if not axes:
         raise InputError("--grid: needed at least once, such as --grid compression.ratio=0.1,0.3")

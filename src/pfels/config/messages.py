@@ -29,7 +29,7 @@ def explain(error: ErrorDetails, root: type[BaseModel], *, table: str = "") -> s
 
 def unknown_key(key: str, root: type[BaseModel], *, table: str = "") -> str:
     """One line for a key that does not exist, with the nearest one that does."""
-    known = _known_keys(root)
+    known = known_keys(root)
     if table:
         return (
             f"{shown(f'{table}.{key}')}: unknown key{nearest(f'{table}.{key}', [f'{table}.{name}' for name in known])}"
@@ -80,7 +80,8 @@ def _interval(bounds: Mapping[str, Any]) -> str:
     return ""
 
 
-def _known_keys(root: type[BaseModel]) -> list[str]:
+def known_keys(root: type[BaseModel]) -> list[str]:
+    """The keys that a config has, as `table.key`."""
     keys = []
     for name, field in root.model_fields.items():
         if field.exclude:

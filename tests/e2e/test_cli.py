@@ -292,3 +292,20 @@ def test_help_teaches_by_example(pfels):
 def test_help_does_not_wait_for_torch():
     code = "import sys, pfels.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_init_writes_a_config_that_runs_and_never_overwrites_one(pfels, tmp_path: Path):
+    done = pfels("init", "my config.toml")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "wrote 'my config.toml'; run it: pfels run 'my config.toml'\n"
+    path = tmp_path / "my config.toml"
+    assert "pfels run 'my config.toml'" in path.read_text("utf-8")
+    made = json.loads(pfels("run", path.name, "-s", "rounds=3", "--json").stdout)
+    demo = json.loads(pfels("run", "demo", "-s", "rounds=3", "--json").stdout)
+    assert {**made, "seconds": 0} == {**demo, "seconds": 0}
+    path.write_text("rounds = 7")
+    for name, message in ((path.name, "exists"), ("no/such.toml", "no such directory")):
+        done = pfels("init", name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+    assert path.read_text("utf-8") == "rounds = 7"

@@ -15,10 +15,11 @@ def _toml_lines(tree: Mapping[str, Any]) -> Iterator[str]:
             yield f"\n[{key}]\n"
             yield from _toml_lines(value)
         else:
-            yield f"{key} = {_toml_value(value)}\n"
+            yield f"{key} = {toml_value(value)}\n"
 
 
-def _toml_value(value: bool | int | float | str) -> str:
+def toml_value(value: bool | int | float | str) -> str:
+    """A scalar as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

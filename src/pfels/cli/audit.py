@@ -9,6 +9,7 @@ from pfels.cli.options import Json, Preset, Set, overrides, place, stem
 from pfels.cli.progress import progress
 from pfels.config.load import load_config
 from pfels.documents.run import RoundRecord
+from pfels.experiment.standing import Standing
 from pfels.report import audit as words
 from pfels.report.terminal import print_json, print_notes, print_table, say
 
@@ -60,12 +61,12 @@ def command(
     folder = out or Path("runs") / "audit" / place(preset, changed).name
     writable_folder(folder)
     done = 0
-    with progress(["audit"], [config.rounds * len(trainings)]) as report:
+    with progress() as display, display.runs(["audit"], [config.rounds * len(trainings)], []) as report:
 
         def watch(record: RoundRecord) -> None:
             nonlocal done
             done += 1
-            report(0, done)
+            report(0, Standing(done))
 
         found = audited(config, canaries=canaries, runs=runs, watch=watch)
     written = [*write(found, folder), *_draw(found, folder, stem(preset))]

@@ -1,5 +1,6 @@
 """`pfels compare`: schemes side by side."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -21,7 +22,7 @@ from pfels.cli.options import (
     seed_list,
     stem,
 )
-from pfels.cli.progress import watch
+from pfels.cli.progress import progress, watch
 from pfels.config.load import load_config
 from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.errors import InputError
@@ -80,31 +81,31 @@ def command(
     """
     names = scheme_list(schemes)
     changed, numbers = overrides(settings, scheme="--schemes", seed="--seeds"), seed_list(seeds)
-    for name in names:
-        config = load_config(preset, {**used_by(name, changed), "scheme": name})
-    require_used_by_any(changed, names)
     budget = budget_of(total_epsilon, adversary)
     if not tune and (grid or tuning_seeds is not None):
         raise InputError(f"{'--grid' if grid else '--tuning-seeds'}: is for --tune; give both, or use pfels sweep")
+    with progress() as display:
+        for name in names:
+            config = load_config(preset, {**used_by(name, changed), "scheme": name})
+        require_used_by_any(changed, names)
+        if jobs > 1:
+            warm_up("pfels.studies.sweep")  # while PyTorch is imported here
 
-    if jobs > 1:
-        warm_up("pfels.studies.sweep")  # while PyTorch is imported here
+        from pfels.seeding import TUNING_SEEDS
+        from pfels.studies.compare import compare, tuning_of  # not before the input is known to be right
+        from pfels.studies.comparison_files import write
+        from pfels.studies.sweep import parse_axes
 
-    from pfels.seeding import TUNING_SEEDS
-    from pfels.studies.compare import compare, tuning_of  # not before the input is known to be right
-    from pfels.studies.comparison_files import write
-    from pfels.studies.sweep import parse_axes
-
-    folder, tuning = out or place(f"{preset}-tuned" if tune else preset, changed), None
-    if tune:
-        chosen_on = TUNING_SEEDS if tuning_seeds is None else seed_list(tuning_seeds, option="--tuning-seeds")
-        axes = parse_axes(grid) if grid else None
-        tuning = tuning_of(preset, grid=axes, overrides=changed, schemes=names, seeds=chosen_on)
-    table = compare(
-        preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder, watch=watch, budget=budget,
-        tuning=tuning,
-    )  # fmt: skip
-    written = write(table, folder)
+        folder, tuning = out or place(f"{preset}-tuned" if tune else preset, changed), None
+        if tune:
+            chosen_on = TUNING_SEEDS if tuning_seeds is None else seed_list(tuning_seeds, option="--tuning-seeds")
+            axes = parse_axes(grid) if grid else None
+            tuning = tuning_of(preset, grid=axes, overrides=changed, schemes=names, seeds=chosen_on)
+        table = compare(
+            preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder,
+            watch=partial(watch, display), budget=budget, tuning=tuning,
+        )  # fmt: skip
+        written = write(table, folder)
     if json:
         print_json(table)
     else:

@@ -3,13 +3,14 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pfels.cli.options import Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
-from pfels.cli.progress import watch
+from pfels.cli.progress import progress, watch
 from pfels.documents.paper import Claim, MatchedPoint, PaperPoint, Reproduction, SchemeRow
 from pfels.documents.privacy import ClaimedFigure, ExplainedFigure
 from pfels.errors import InputError
@@ -76,12 +77,14 @@ def command(
     """
     changed, numbers, rates = overrides(settings), seed_list(seeds), _rates(learning_rates)
     check(target, scale=scale, settings=changed, preset=preset, learning_rates=rates)
-    from pfels.paper.reproduce import reproduce
+    with progress() as display:
+        from pfels.paper.reproduce import reproduce
 
-    document = reproduce(
-        target, scale=scale, seeds=numbers, jobs=jobs, out=out or Path("runs") / "reproduce", overrides=changed,
-        preset=preset, learning_rates=rates, command=shlex.join(["pfels", *sys.argv[1:]]), watch=watch,
-    )  # fmt: skip
+        document = reproduce(
+            target, scale=scale, seeds=numbers, jobs=jobs, out=out or Path("runs") / "reproduce", overrides=changed,
+            preset=preset, learning_rates=rates, command=shlex.join(["pfels", *sys.argv[1:]]),
+            watch=partial(watch, display),
+        )  # fmt: skip
     if json:
         print_json(document)
     else:

@@ -1,16 +1,22 @@
 """`pfels run`: one experiment."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
-from pfels.cli.progress import progress
+from pfels.cli.progress import Display, progress
 from pfels.config.load import load_config
+from pfels.config.tree import Config
 from pfels.documents.run import RoundRecord, Summary
+from pfels.experiment.standing import Standing
 from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
+
+if TYPE_CHECKING:
+    from pfels.experiment.result import Result
 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the unfinished run in the directory.")]
 Tensorboard = Annotated[
@@ -44,32 +50,48 @@ def command(
     """
     changed = overrides(settings)
     config = load_config(preset, changed)
-
-    from pfels.experiment.directory import point_name
-    from pfels.experiment.loop import run
-    from pfels.experiment.tensorboard import scalars
-    from pfels.runtime.distributed import Ranks
-
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
-    path = out or Path("runs") / stem(preset) / point_name(label)
-    if not Ranks.join(config.run.device).leads:
-        run(config, path)
+    with progress() as display:
+        path, result = _run(config, stem(preset), label, out, display, resume=resume, tensorboard=tensorboard)
+    if not result.summary:  # not the leading process of torchrun
         return
-    with ExitStack() as stack:
-        watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
-        report = stack.enter_context(progress([point_name(label)], [config.rounds]))
-
-        def done(record: RoundRecord) -> None:
-            report(0, record["round"] + 1)
-            if watch is not None:
-                watch(record)
-
-        result = run(config, path, resume=resume, progress=done)
     if json:
         print_json(result.summary)
     else:
         _show(result.summary, config.data.name)
     say(f"run directory: {path}")
+
+
+def _run(
+    config: Config,
+    name: str,
+    label: Mapping[str, Any],
+    out: Path | None,
+    display: Display,
+    *,
+    resume: bool,
+    tensorboard: bool,
+) -> "tuple[Path, Result]":
+    from pfels.experiment.directory import point_name
+    from pfels.experiment.loop import run
+    from pfels.experiment.tensorboard import scalars
+    from pfels.runtime.distributed import Ranks
+
+    path = out or Path("runs") / "run" / name / point_name(label)
+    if not Ranks.join(config.run.device).leads:
+        return path, run(config, path)
+    with ExitStack() as stack:
+        watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
+        report = stack.enter_context(
+            display.runs([point_name(label).removeprefix("scheme=")], [config.rounds], [config.delta])
+        )
+
+        def done(record: RoundRecord) -> None:
+            report(0, Standing.after(record))
+            if watch is not None:
+                watch(record)
+
+        return path, run(config, path, resume=resume, progress=done, begin=lambda rounds: report(0, Standing(rounds)))
 
 
 def _show(summary: Summary, data: str) -> None:

@@ -1,12 +1,13 @@
 """`pfels sweep`: a grid."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, stem
-from pfels.cli.progress import watch
+from pfels.cli.progress import progress, watch
 from pfels.documents.studies import GridShare, Sweep
 from pfels.errors import InputError
 from pfels.report.terminal import print_json, print_table, say, scientific, spread
@@ -42,17 +43,19 @@ def command(
     """
     if not axes:
         raise InputError("--grid: needed at least once, such as --grid compression.ratio=0.1,0.3")
-    if jobs > 1:
-        warm_up("pfels.studies.sweep")  # while PyTorch is imported here
+    changed, numbers = overrides(settings, seed="--seeds"), seed_list(seeds)
+    with progress() as display:
+        if jobs > 1:
+            warm_up("pfels.studies.sweep")  # while PyTorch is imported here
 
-    from pfels.studies.sweep import parse_axes, sweep
+        from pfels.studies.sweep import parse_axes, sweep
 
-    table = parse_axes(axes)
-    changed = overrides(settings, seed="--seeds")
-    folder = out or place(f"{stem(preset)}-sweep", changed)
-    found = sweep(
-        preset, table, seeds=seed_list(seeds), overrides=changed, part=shard, jobs=jobs, out=folder, watch=watch
-    )
+        table = parse_axes(axes)
+        folder = out or place(f"{stem(preset)}-sweep", changed)
+        found = sweep(
+            preset, table, seeds=numbers, overrides=changed, part=shard, jobs=jobs, out=folder,
+            watch=partial(watch, display),
+        )  # fmt: skip
     if json:
         print_json(found)
     else:

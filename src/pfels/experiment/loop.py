@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -33,8 +34,16 @@ from pfels.schemes.round import play
 from pfels.training.local import evaluate
 
 Progress = Callable[[RoundRecord], None]
+Begin = Callable[[int], None]
 SLOW_CHECKPOINT_S = 0.5
 PlayRound = Callable[[Experiment, RoundPlan, Tensor, Memory], RoundResult]
+
+
+class Watcher(NamedTuple):
+    """Whom a run tells what: the rounds already done when it begins or goes on, and each round's record."""
+
+    begin: Begin
+    progress: Progress
 
 
 def simulate(experiment: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
@@ -60,6 +69,7 @@ def run(
     resume: bool = False,
     workers: int | None = None,
     progress: Progress = lambda record: None,
+    begin: Begin = lambda rounds: None,
     play_round: PlayRound = simulate,
     deployment: Deployment | None = None,
 ) -> Result:
@@ -67,8 +77,10 @@ def run(
 
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last completed round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
-    work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `play_round`
-    plays a round; by default all devices are simulated here. `deployment` says what carries them, if they are not.
+    work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `begin` is
+    called with the rounds already done when everything is ready for the next one, and `progress` after each.
+    `play_round` plays a round; by default all devices are simulated here. `deployment` says what carries them, if they
+    are not.
 
     >>> import pfels
     >>> result = pfels.run(pfels.load_config("demo", {"rounds": 2}))
@@ -78,7 +90,7 @@ def run(
     require_config(config)
     if resume and out is None:
         raise InputError("resume: needs the run directory to continue, as out")
-    ranks = Ranks.join(config.run.device)
+    ranks, watcher = Ranks.join(config.run.device), Watcher(begin, progress)
     with one_thread_each():
         if not ranks.leads:
             return _follow(config, ranks, workers)
@@ -87,8 +99,8 @@ def run(
             if play_round is simulate:
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
-            return _play(experiment, None, None, progress, play_round, deployment)
-        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, progress, play_round, deployment)
+            return _play(experiment, None, None, watcher, play_round, deployment)
+        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, watcher, play_round, deployment)
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
@@ -109,7 +121,7 @@ def _lead(  # noqa: PLR0917
     ranks: Ranks,
     resume: bool,
     workers: int | None,
-    progress: Progress,
+    watcher: Watcher,
     play_round: PlayRound,
     deployment: Deployment | None,
 ) -> Result:
@@ -129,14 +141,14 @@ def _lead(  # noqa: PLR0917
     with directory.opened(resume=resume, environment=about, secret=secret) as checkpoint:
         start = Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {})
         ranks.send_start(start)
-        return _play(experiment, directory, checkpoint, progress, play_round, deployment)
+        return _play(experiment, directory, checkpoint, watcher, play_round, deployment)
 
 
 def _play(  # noqa: PLR0917
     experiment: Experiment,
     directory: RunDirectory | None,
     checkpoint: Checkpoint | None,
-    progress: Progress,
+    watcher: Watcher,
     play_round: PlayRound,
     deployment: Deployment | None,
 ) -> Result:
@@ -154,6 +166,7 @@ def _play(  # noqa: PLR0917
             with pace.saving():
                 directory.save(state.checkpoint(), seconds=time.perf_counter() - began)
 
+    watcher.begin(state.round)
     try:
         while state.round < config.rounds:
             after, record = advance(experiment, state, play_round)
@@ -164,7 +177,7 @@ def _play(  # noqa: PLR0917
                 records.append(record)
             if pace.due(state.round) and state.round < config.rounds:
                 save()
-            progress(record)
+            watcher.progress(record)
         state = replace(state, memory=Memory())  # a finished run holds nothing of a single device
         save()
     except KeyboardInterrupt:

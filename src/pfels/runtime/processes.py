@@ -16,9 +16,10 @@ from pfels.errors import RunError
 from pfels.runtime.signals import SIGNALS, interrupt_once
 
 T = TypeVar("T")
-Report = Callable[[int, int], None]  # (key of the item, rounds done)
+M = TypeVar("M")
+Report = Callable[[int, M], None]  # (key of the item, what its work tells)
 Workers = Mapping[Connection, ForkServerProcess]
-Work = Callable[[T, int, Callable[[int], None]], None]  # (item, number of threads, callback for the rounds done)
+Work = Callable[[T, int, Callable[[M], None]], None]  # (item, number of threads, callback for what it tells)
 
 
 def warm_up(module: str) -> None:
@@ -32,7 +33,7 @@ def warm_up(module: str) -> None:
         forkserver.ensure_running()
 
 
-def run_jobs(work: Work[T], items: Mapping[int, T], *, jobs: int, report: Report) -> None:
+def run_jobs(work: Work[T, M], items: Mapping[int, T], *, jobs: int, report: Report[M]) -> None:
     """Run `work` on every item, `jobs` at a time; the first failure stops all workers and is raised here.
 
     Each worker has its own pipe and shares nothing else with the others: a shared lock would stay locked forever
@@ -61,7 +62,7 @@ def run_jobs(work: Work[T], items: Mapping[int, T], *, jobs: int, report: Report
             pipe.close()
 
 
-def _distribute(workers: Workers, items: Iterator[tuple[int, T]], report: Report) -> None:
+def _distribute(workers: Workers, items: Iterator[tuple[int, T]], report: Report[Any]) -> None:
     """Send items to idle workers and forward their progress reports until no item is left."""
     busy = set(workers)
     while busy:
@@ -79,13 +80,13 @@ def _distribute(workers: Workers, items: Iterator[tuple[int, T]], report: Report
                 raise RunError(
                     f"a worker process died (exit code {exit_code}); run the same command again to continue"
                 ) from None
-            if kind == "round":
+            if kind == "told":
                 report(key, message)
             elif kind == "failed":
                 raise message
 
 
-def _work_loop(work: Work[Any], pipe: Connection, threads: int) -> None:
+def _work_loop(work: Work[Any, Any], pipe: Connection, threads: int) -> None:
     """Process items in a worker until there are none left, a signal stops it, or its parent is gone."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the one signal that the parent sends
     interrupt_once()
@@ -94,7 +95,7 @@ def _work_loop(work: Work[Any], pipe: Connection, threads: int) -> None:
         while (received := pipe.recv()) is not None:
             key, item = received
             try:
-                work(item, threads, partial(_report_round, pipe, key))
+                work(item, threads, partial(_tell, pipe, key))
             except Exception as error:
                 error.add_note(f"In a worker process, {traceback.format_exc()}")
                 pipe.send(("failed", key, error))
@@ -102,9 +103,9 @@ def _work_loop(work: Work[Any], pipe: Connection, threads: int) -> None:
                 pipe.send(("idle", None, None))
 
 
-def _report_round(pipe: Connection, key: int, done: int) -> None:
+def _tell(pipe: Connection, key: int, message: object) -> None:
     try:
-        pipe.send(("round", key, done))
+        pipe.send(("told", key, message))
     except OSError:  # the parent is gone: stop as on a signal, which saves the state
         raise KeyboardInterrupt from None
 

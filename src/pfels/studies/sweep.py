@@ -18,6 +18,7 @@ from pfels.experiment.directory import RunDirectory, check, point_name
 from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
 from pfels.experiment.setup import build
+from pfels.experiment.standing import Standing
 from pfels.runtime.distributed import launched
 from pfels.runtime.lazy_torch import torch
 from pfels.runtime.processes import Report, run_jobs
@@ -25,12 +26,12 @@ from pfels.schemes.registry import scheme_entry
 from pfels.schemes.release import require_sound
 from pfels.studies.aggregate import aggregate
 
-Watch = Callable[["Sequence[Point]"], AbstractContextManager[Report]]
+Watch = Callable[["Sequence[Point]"], AbstractContextManager[Report[Standing]]]
 
 
-def unwatched(points: "Sequence[Point]") -> AbstractContextManager[Report]:
+def unwatched(points: "Sequence[Point]") -> AbstractContextManager[Report[Standing]]:
     """Report no progress."""
-    return nullcontext(lambda index, done: None)
+    return nullcontext(lambda index, standing: None)
 
 
 @dataclass(frozen=True)
@@ -139,19 +140,24 @@ class GridPart:
         return list(points[self.index - 1 :: self.count])
 
 
-def run_points(points: Sequence[Point], *, jobs: int, report: Report = lambda index, done: None) -> list[Summary]:
+def run_points(
+    points: Sequence[Point], *, jobs: int, report: Report[Standing] = lambda index, standing: None
+) -> list[Summary]:
     """The summaries of all points, in order. Finished points are read, unfinished ones resumed, `jobs` at a time.
 
     The results do not depend on `jobs`. Everything that can be wrong with a point is looked for before the first
     one starts.
     """
-    todo = {}
+    todo: dict[int, Point] = {}
+    done: dict[int, Summary] = {}
     for index, point in enumerate(points):
-        if check(point.path, point.config) and RunDirectory(point.path, point.config).finished() is not None:
-            report(index, point.config.rounds)
+        if check(point.path, point.config) and (found := RunDirectory(point.path, point.config).finished()):
+            done[index] = found[0]
         else:
             todo[index] = point
     _look_for_faults([point.config for point in todo.values()])
+    for index, summary in done.items():
+        report(index, Standing.of(summary))
     if jobs <= 1 or len(todo) <= 1:
         for index, point in todo.items():
             _run(point, None, partial(report, index))
@@ -175,9 +181,12 @@ def _look_for_faults(configs: Sequence[Config]) -> None:
             dimensions[kind] = build(config).network.dimension
 
 
-def _run(point: Point, threads: int | None, done: Callable[[int], None]) -> None:
+def _run(point: Point, threads: int | None, tell: Callable[[Standing], None]) -> None:
     started = (point.path / "config.toml").exists()
-    run(point.config, point.path, resume=started, workers=threads, progress=lambda record: done(record["round"] + 1))
+    run(
+        point.config, point.path, resume=started, workers=threads, begin=lambda rounds: tell(Standing(rounds)),
+        progress=lambda record: tell(Standing.after(record)),
+    )  # fmt: skip
 
 
 def _summary(point: Point) -> Summary:

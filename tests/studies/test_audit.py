@@ -231,7 +231,7 @@ def audit_in_place(
 def test_a_clip_removed_is_rejected_by_the_guard_that_stops_it(monkeypatch: pytest.MonkeyPatch):
     found = audit_in_place(monkeypatch, "pfels-plus", plus(ClipRemoved))
     assert (found["rejected"], found["rejected_by"]) == (True, ["guard"])
-    assert "round 0: an update of norm" in (found["stopped"] or "")
+    assert "round 1: an update of norm" in (found["stopped"] or "")
 
 
 def test_a_clip_removed_behind_the_guards_back_is_rejected_by_what_one_device_moves(monkeypatch: pytest.MonkeyPatch):

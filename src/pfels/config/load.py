@@ -38,7 +38,8 @@ def load_config(
     Overrides are a mapping of `table.key`, or `key=value` strings. A whole table, {"training": {"momentum": 0.5}},
     changes the keys that it has. An override that the scheme would ignore is refused; a file may hold settings for
     several schemes, and each takes what it uses. What a file has under `[for.SCHEME]` is for that scheme alone, and
-    left out unless `tuned`; `[tune]` is for `tuning_grid`. A config holds the own table of its own scheme alone.
+    left out unless `tuned`; `[tune]` is for `tuning_grid`. A config holds the own table of its own scheme alone. A
+    relative `data.path` of a file is relative to that file, and that of an override to the working directory.
 
     >>> load_config("demo", {"scheme": "wfl-pdp", "privacy.epsilon": 0.2}).privacy.epsilon
     0.2
@@ -49,9 +50,16 @@ def load_config(
             raise InputError(f"{quoted(key)}: not a key of a config")
     tree = _tree(base, changed, tuned=tuned)
     _change(tree, changed)
+    if any(key == "data.path" for key, _ in leaves(changed.items())):
+        _anchor(tree, Path.cwd())
     config = validate(tree)
     require_used(changed, config.scheme)
     return config
+
+
+def stored_config(path: Path) -> Config:
+    """The config.toml of a run directory, as it was written: its `data.path` is where the data were then."""
+    return validate(_parsed(path))
 
 
 def _tree(base: str | Path | Config, changed: Mapping[str, Any], *, tuned: bool) -> dict[str, Any]:
@@ -121,24 +129,39 @@ def differing_keys(a: Config, b: Config) -> list[str]:
 
 def _read(preset_or_path: str | Path) -> dict[str, Any]:
     name = str(preset_or_path)
-    where = shown(name, maximum=500)
     if name in presets():
-        text = resources.files("pfels.config.presets").joinpath(f"{name}.toml").read_text("utf-8")
-    else:
-        path = Path(name)
-        try:
-            if not path.is_file():
-                known = f"neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
-                raise InputError(f"{where}: {known}")
-            if path.stat().st_size > MAXIMUM_BYTES:
-                raise InputError(f"{where}: more than {MAXIMUM_BYTES} bytes; not a config")
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{where}: cannot be read ({shown(error)})") from None
+        return tomllib.loads(resources.files("pfels.config.presets").joinpath(f"{name}.toml").read_text("utf-8"))
+    tree, folder = _parsed(Path(name)), Path(name).absolute().parent
+    schemes = tree.get("for")
+    for each in (tree, *(schemes.values() if isinstance(schemes, dict) else ())):
+        _anchor(each, folder)
+    return tree
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    name = str(path)
+    where = shown(name, maximum=500)
+    try:
+        if not path.is_file():
+            known = f"neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
+            raise InputError(f"{where}: {known}")
+        if path.stat().st_size > MAXIMUM_BYTES:
+            raise InputError(f"{where}: more than {MAXIMUM_BYTES} bytes; not a config")
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: cannot be read ({shown(error)})") from None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not valid TOML ({shown(error)})") from None
+
+
+def _anchor(tree: Any, folder: Path) -> None:
+    """Make a relative `data.path` one that starts at `folder`, so that it means the same from everywhere."""
+    data = tree.get("data") if isinstance(tree, dict) else None
+    if isinstance(data, dict) and isinstance(path := data.get("path"), str) and path:
+        data["path"] = str(folder / path)
 
 
 def parse_override(text: str) -> tuple[str, Any]:

@@ -23,7 +23,7 @@ class Replies(TypedDict):
 class RoundRecord(TypedDict):
     """One line of `rounds.jsonl`."""
 
-    round: Count  # t, from 0
+    round: Count  # t, from 0; the terminal, the report and TensorBoard count rounds done, which is t + 1
     cohort: list[Count]  # devices drawn
     participants: Count  # how many of them were heard
     silent: Count  # how many were not: silent by choice, diverged, or no answer
@@ -87,6 +87,7 @@ class Environment(TypedDict):
     cores: NotRequired[Count]  # cores available
     versions: NotRequired[dict[str, str]]  # versions of pfels and of what results depend on
     engine: NotRequired[str | None]  # batched or threaded; a resumed run keeps it
+    data: NotRequired[dict[str, str]]  # SHA-256 of each file of the user's own data; a resumed run needs the same
     carrier: NotRequired[str]  # what carried the rounds, in a deployment
     noise: NotRequired[str]  # in a deployment: secret, or seed where every participant can derive the noise
     seed: NotRequired[str]  # in a deployment: secret where the software drew it, or given

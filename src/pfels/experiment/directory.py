@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pfels.config.load import differing_keys, load_config
+from pfels.config.load import differing_keys, stored_config
 from pfels.config.tree import Config
+from pfels.data.checksums import checksums, same
 from pfels.documents.run import Environment, RoundRecord, Summary, Timing
 from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
@@ -53,8 +54,13 @@ class RunDirectory:
     @property
     def environment(self) -> Environment:
         """What the run was begun with, if it was begun."""
-        path = self.path / "environment.json"
-        return validated(Environment, read_json(path) or {}, f"{path}")
+        return environment_of(self.path)
+
+    @property
+    def _digest(self) -> str:
+        """The hash of the config that the run was begun with: the same data may be elsewhere now."""
+        kept = self.path / "config.toml"
+        return (stored_config(kept) if kept.exists() else self.config).digest()
 
     @property
     def engine(self) -> str | None:
@@ -115,6 +121,10 @@ class RunDirectory:
             raise InputError(
                 f"{self.path}: begun with noise = {begun.get('noise', 'seed')!r}, not {now!r}; it must stay the same"
             )
+        if started and "data" in begun and not same(begun["data"], environment.get("data", {})):
+            raise InputError(
+                f"{self.path}: begun with other data (environment.json has their checksums); give it those"
+            )
         if started and not self.log.is_file() and self.log.exists():
             raise InputError(f"{self.log}: not a file; delete it")
         _ = self.seconds  # which must be readable, too
@@ -130,7 +140,7 @@ class RunDirectory:
         with _writing(self.path):
             with open(self.log, "rb") as file:
                 os.fsync(file.fileno())
-            checkpoint.write(self.path / "checkpoint.safetensors", state, config=self.config.digest())
+            checkpoint.write(self.path / "checkpoint.safetensors", state, config=self._digest)
             write_atomically(self.path / "timing.json", to_json({"seconds": seconds}))
 
     def finish(self, summary: Summary) -> None:
@@ -158,7 +168,7 @@ class RunDirectory:
         if not path.exists():
             return None
         notes, tensors = checkpoint.read(path, cure=f"restore it from a backup, or delete {self.path} and start again")
-        if notes["config"] != self.config.digest():
+        if notes["config"] != self._digest:
             raise InputError(f"{path}: belongs to another config; give {self.path} back the config.toml it began with")
         if notes["round"] > self.config.rounds:
             raise InputError(f"{path}: after round {notes['round']} of a run of {self.config.rounds}")
@@ -186,11 +196,29 @@ def check(path: Path, config: Config) -> bool:
         if not all(any(map(entry.match, left)) for entry in path.iterdir()):
             raise InputError(f"{path}: holds other files; --out must be new, empty, or a run of the same config")
         return False
-    different = differing_keys(load_config(kept), config)
+    before = stored_config(kept)
+    different = differing_keys(before, config)
+    if different == ["data.path"] and _same_data(path, before, config):
+        return True
     if different:
         keys = ", ".join(different)
         raise InputError(f"{path}: holds a run of another config, which differs in {keys}; choose another --out")
     return True
+
+
+def _same_data(path: Path, before: Config, config: Config) -> bool:
+    """Whether data that are elsewhere now are those that the run in a directory was begun with."""
+    was, now = before.data.path, config.data.path
+    if was is not None and now is not None and Path(was).absolute() == Path(now):  # older versions kept it relative
+        return True
+    recorded = environment_of(path).get("data")
+    return bool(recorded) and same(recorded or {}, checksums(config.data.name, now))
+
+
+def environment_of(path: Path) -> Environment:
+    """What the run in a directory was begun with, if it was begun."""
+    file = path / "environment.json"
+    return validated(Environment, read_json(file) or {}, f"{file}")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pfels.config.load import require_config
 from pfels.config.tree import Config
+from pfels.data.checksums import checksums
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
 from pfels.experiment.assumptions import with_assumptions
@@ -136,6 +137,8 @@ def _lead(  # noqa: PLR0917
         require_memory(experiment, copies=3)
     engine = experiment.training.engine
     about: Environment = {**environment(), "engine": engine}
+    if own := checksums(config.data.name, config.data.path):
+        about["data"] = own
     if deployment is not None:
         about |= deployment.environment()
     with directory.opened(resume=resume, environment=about, secret=secret) as checkpoint:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pfels.arrays import Reals
-from pfels.config.load import load_config
+from pfels.config.load import stored_config
 from pfels.config.tree import Config
 from pfels.documents.privacy import RoundPrivacy
 from pfels.documents.run import Environment, RoundRecord, Summary
@@ -127,7 +127,7 @@ def _config(path: Path) -> Config:
             raise InputError("is missing")
         if not (path / "config.toml").stat().st_size:
             raise InputError("is empty")
-        return load_config(path / "config.toml")
+        return stored_config(path / "config.toml")
     except InputError as error:
         reason = str(error).removeprefix(f"{path / 'config.toml'}: ")
         raise InputError(f"config.toml: {reason}") from None

@@ -120,7 +120,7 @@ def _train(config: Config, real: Config, evidence: Evidence, workers: int | None
                 state, record = advance(experiment, state, rounds)
                 watch(record)
         except GuardError as error:
-            evidence.stopped = f"round {state.round}: {error}"
+            evidence.stopped = f"round {state.round + 1}: {error}"
             return planned.privacy(experiment.setting)
     _collect(evidence, rounds, state.ledger)
     return state.ledger.privacy(experiment.setting)

@@ -1,6 +1,5 @@
 """`pfels sweep`: a grid."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -8,9 +7,11 @@ import typer
 
 from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, stem
 from pfels.cli.progress import progress, watch
+from pfels.cli.sweep_tables import show
 from pfels.documents.studies import GridShare, Sweep
 from pfels.errors import InputError
-from pfels.report.terminal import print_json, print_table, say, scientific, spread
+from pfels.report.terminal import print_json, say
+from pfels.report.text import counted, listed
 from pfels.runtime.processes import warm_up
 
 
@@ -59,23 +60,17 @@ def command(
     if json:
         print_json(found)
     else:
-        _show(found, stem(preset), list(table), shard)
+        show(found["points"], _title(found, stem(preset), shard))
     if "shard" in found:
         say(f"part {shard} alone: {_runs(found['shard'])}; the same sweep without --shard reads all and runs the rest")
     say(f"run directories: {folder}")
 
 
-def _show(found: Sweep, name: str, axes: Sequence[str], shard: str | None) -> None:
-    rows = [
-        (
-            *[str(value) for value in point["settings"].values()],
-            spread(point["accuracy"], ".4f"),
-            scientific(point["energy"]),
-        )
-        for point in found["points"]
-    ]
+def _title(found: Sweep, name: str, shard: str | None) -> str:
+    seeds = sorted({seed for point in found["points"] for seed in point["seeds"]})
     part = f" (part {shard}: {_runs(found['shard'])})" if "shard" in found else ""
-    print_table((*axes, "accuracy", "energy"), rows, title=f"{name}: {len(rows)} point{'s' * (len(rows) != 1)}{part}")
+    of = f", seed{'s' * (len(seeds) > 1)} {listed([str(seed) for seed in seeds])}"
+    return f"{name}: {counted(len(found['points']), 'point')}{part}{of}"
 
 
 def _runs(share: GridShare) -> str:

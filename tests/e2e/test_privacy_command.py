@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import resource
 
 import pytest
@@ -203,3 +204,20 @@ def test_a_ledger_comes_back_from_its_checkpoint_as_it_went():
     again = Ledger.restore(ledger.tensors(), ledger.totals(), devices=30)
     assert again.privacy(link.setting) == ledger.privacy(link.setting)
     assert again.totals() == ledger.totals()
+
+
+def test_a_run_directory_is_priced_by_its_own_rounds(pfels):
+    small = ["-s", "rounds=4", "-s", "data.devices=30", "-s", "cohort.size=8", "-s", "model.hidden=8"]
+    ended = json.loads(pfels("run", "demo", *small, "--out", "demo", "--json").stdout)
+    done = pfels("privacy", "./demo")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pfels in demo, seed 0: 4 rounds, finished\n")
+    assert re.search(rf"server +{re.escape(ended['privacy']['server']['display'])} +0\.0333", done.stdout)
+    assert "What each assumption costs if it fails, at δ = 0.0333333" in done.stdout
+    found = json.loads(pfels("privacy", "./demo", "--json").stdout)
+    assert found["server"] == ended["privacy"]["server"]
+    assert "seed 0: 4 rounds" not in pfels("privacy", "demo", *small).stdout, "a preset is not a directory"
+    for more in (["-s", "rounds=3"], ["--delta", "0.1"], ["--target-epsilon", "3"]):
+        refused = pfels("privacy", "./demo", *more)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "says that; leave it out" in refused.stderr

@@ -9,13 +9,14 @@ import typer
 
 from pfels.cli.help import complete_preset
 from pfels.cli.options import PRESET_HELP, WHO, Json, Set, overrides
-from pfels.config.load import load_config
+from pfels.config.load import load_config, presets
 from pfels.config.tree import Config
 from pfels.documents.privacy import RequiredAgainst
-from pfels.errors import InputError
+from pfels.errors import InputError, shown
 from pfels.privacy.events import Adversary, Sampling
-from pfels.report.privacy_terminal import Others, show_numbers, show_preset, show_required
+from pfels.report.privacy_terminal import Others, show_numbers, show_preset, show_required, show_stored
 from pfels.report.terminal import say
+from pfels.report.text import counted
 
 ASSUMED = (
     "Numbers alone describe a noise level that does not depend on who was drawn. A scheme whose "
@@ -50,7 +51,10 @@ Ledger = Annotated[
     typer.Option(metavar="FILE", help="The ledger of a deployment's node: shows what its devices have spent."),
 ]
 Create = Annotated[str | None, typer.Option(metavar="I/N", help="Make the --ledger of a node that has never sent.")]
-MaybePreset = Annotated[str | None, typer.Argument(metavar="PRESET", help=PRESET_HELP, autocompletion=complete_preset)]
+MaybePreset = Annotated[
+    str | None,
+    typer.Argument(metavar="PRESET", help=f"{PRESET_HELP[:-1]}, or a run directory.", autocompletion=complete_preset),
+]
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ def command(
 
         pfels privacy demo
 
+        pfels privacy runs/demo/scheme=pfels,seed=0
+
         pfels privacy --claimed-epsilon 1.5 --rounds 2000 --delta 0.001
 
         pfels privacy --noise-multiplier 2 --rounds 300 --sampling poisson
@@ -111,11 +117,13 @@ def command(
         return
     if adversary is not None and target_epsilon is None:
         raise InputError("--adversary: says against whom --target-epsilon must hold; give both")
+    beside = {"--devices": devices, "--cohort": cohort, "--delta": delta, "--rounds": rounds, "--sampling": sampling,
+              "--noise-multiplier": noise_multiplier, "--claimed-epsilon": claimed_epsilon}  # fmt: skip
+    if preset is not None and preset not in presets() and Path(preset).is_dir():
+        _of_directory(Path(preset), {"-s": settings, **beside, "--target-epsilon": target_epsilon}, json=json)
+        return
     if preset is not None:
-        given = {"--devices": devices, "--cohort": cohort, "--delta": delta, "--rounds": rounds,
-                 "--sampling": sampling, "--noise-multiplier": noise_multiplier,
-                 "--claimed-epsilon": claimed_epsilon}  # fmt: skip
-        _refuse_beside_a_preset(given)
+        _refuse_beside_a_preset(beside)
         _of_preset(preset, settings, target_epsilon, adversary, participations, json=json)
         return
     if settings:
@@ -204,6 +212,19 @@ def _of_preset(
     who = f"{config.cohort.size} of {config.data.devices} devices"
     title = f"{config.scheme} on {preset}: {config.rounds} rounds, {who} per round"
     show_preset(figures, title, json=json)
+
+
+def _of_directory(path: Path, given: Mapping[str, object], *, json: bool) -> None:
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        raise InputError(f"{named[0]}: the run in {path} says that; leave it out")
+    from pfels.studies.stored_privacy import stored_privacy
+
+    figures = stored_privacy(path)
+    done = counted(figures["rounds_done"], "round")
+    part = f"{done}, finished" if figures["finished"] else f"{done} of {figures['rounds']}, unfinished"
+    more = () if figures["finished"] else (f"The figures are of the {done} done; later ones cost more.",)
+    show_stored(figures, f"{figures['scheme']} in {shown(path)}, seed {figures['seed']}: {part}", *more, json=json)
 
 
 def _for_everybody(config: Config, target: float) -> Others:

@@ -136,6 +136,17 @@ class PresetPrivacy(RunPrivacy):
     every_seed: EverySeed  # what holds against the server for every seed
 
 
+class StoredPrivacy(RunPrivacy):
+    """`pfels privacy RUN_DIR`: the figures of a run up to the rounds done."""
+
+    run: str  # its directory
+    scheme: str  # the scheme
+    seed: int  # the seed, or the public label of a secret one
+    rounds: int  # T
+    rounds_done: int  # rounds that the figures are of; of an unfinished deployment: up to its last checkpoint
+    finished: bool  # whether it is finished
+
+
 class RequiredAgainst(TypedDict):
     """The noise that a budget requires against one adversary."""
 

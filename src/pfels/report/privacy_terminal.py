@@ -13,6 +13,8 @@ from pfels.documents.privacy import (
     PresetPrivacy,
     PrivacyFigures,
     RequiredAgainst,
+    RunPrivacy,
+    StoredPrivacy,
 )
 from pfels.privacy.events import Adversary, rounded_up
 from pfels.report.terminal import PROVEN, number, print_json, print_table, times
@@ -37,6 +39,15 @@ def show_numbers(figures: PrivacyFigures, title: str, *more: str, json: bool) ->
 
 def show_preset(figures: PresetPrivacy, title: str, *, json: bool) -> None:
     """The figures that a run of a config will end with, and what each assumption behind them costs if it fails."""
+    _show_run(figures, title, _of_seed(figures), json=json)
+
+
+def show_stored(figures: StoredPrivacy, title: str, *more: str, json: bool) -> None:
+    """The figures of a run directory, and what each assumption behind them costs if it fails."""
+    _show_run(figures, title, more, json=json)
+
+
+def _show_run(figures: PresetPrivacy | StoredPrivacy, title: str, more: Sequence[str], *, json: bool) -> None:
     if json:
         print_json(figures)
         return
@@ -44,7 +55,7 @@ def show_preset(figures: PresetPrivacy, title: str, *, json: bool) -> None:
         ("exact per round", figures["exact_per_round"]), ("server", figures["server"]),
         ("blind server", figures.get("blind_server")), ("outsider", figures["outsider"]),
     )  # fmt: skip
-    _show(figures["claimed"], named, title, _of_seed(figures))
+    _show(figures["claimed"], named, title, more)
     if figures.get("assumptions"):
         _show_assumptions(figures)
 
@@ -82,7 +93,7 @@ def _of_seed(figures: PresetPrivacy) -> list[str]:
     ]
 
 
-def _show_assumptions(figures: PresetPrivacy) -> None:
+def _show_assumptions(figures: RunPrivacy) -> None:
     server = figures["server"]
     rows = [("as assumed", _up(server["epsilon"]))]
     rows += [(each["name"], _up(each["epsilon"])) for each in figures["assumptions"]]

@@ -14,7 +14,7 @@ from pfels.cli.help import Command, Group
 from pfels.cli.options import Json
 from pfels.data import cache
 from pfels.data.catalog import CATALOG, Entry, find
-from pfels.documents.data import DataSet
+from pfels.documents.data import DataSet, HomeMade
 from pfels.errors import RunError
 from pfels.report.terminal import print_json, print_table, say
 
@@ -86,6 +86,8 @@ def get(
 
         pfels data get femnist --from leaf/data/femnist/data
 
+        pfels data get mnist-writers --from mnist-and-qmnist-labels
+
         pfels data get mnist-writers --from mnist_by_writer.npz
     """
     from pfels.data import install  # not for the help: it brings NumPy
@@ -98,7 +100,7 @@ def get(
         print(f"{name}: nothing to get: {find(name).sources[0]}")
     else:
         source = "already in the cache" if installed.source == "cache" else f"from {installed.source}"
-        print(f"{name}: {installed.path} ({source}, verified)")
+        print(f"{name}: {installed.path} ({source}, {_verified(find(name))})")
 
 
 @app.command("check", cls=Command)
@@ -123,12 +125,13 @@ def check(name: Name, json: Json = False) -> None:
         raise RunError(f"{name}: {install.listed(verdict.faults)}; run: pfels data get {name}")
     if not json:
         place = install.place(find(name))
-        print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else f"{name}: {place} is verified")
+        here = f"{name}: {place} is {_verified(find(name))}"
+        print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else here)
 
 
 def _document(entry: Entry) -> DataSet:
-    path = _place(entry)
-    return {
+    path, about = _place(entry), _installed(entry)
+    found: DataSet = {
         "name": entry.name,
         "title": entry.title,
         "examples": entry.examples,
@@ -142,6 +145,24 @@ def _document(entry: Entry) -> DataSet:
         "path": None if path is None else str(path),
         "here": path is None or path.exists(),
     }
+    if about is not None:
+        found["installed"] = about
+    return found
+
+
+def _verified(entry: Entry) -> str:
+    """What is known of a data set in the cache whose checksums are right."""
+    about = _installed(entry)
+    if about is None or about["original"]:
+        return "verified"
+    return f"home-made, not verified to be the original: {about['sha256']} as installed from {about['source']}"
+
+
+def _installed(entry: Entry) -> HomeMade | None:
+    from pfels.data import writers
+
+    path = _place(entry)
+    return writers.recorded(path) if entry.name == writers.NAME and path is not None and path.exists() else None
 
 
 def _place(entry: Entry) -> Path | None:
@@ -152,7 +173,10 @@ def _place(entry: Entry) -> Path | None:
 
 def _state(entry: Entry) -> str:
     path = _place(entry)
-    return "always" if path is None else "yes" if path.exists() else "no"
+    if path is None or not path.exists():
+        return "always" if path is None else "no"
+    about = _installed(entry)
+    return "yes" if about is None or about["original"] else "home-made"
 
 
 def _megabytes(size: int) -> str:

@@ -8,7 +8,8 @@ from pfels.errors import InputError, nearest
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set. `place` is its file or folder in the cache; `files` are its files with their checksums.
+    """One data set. `place` is its file or folder in the cache; `files` are its files with their checksums, and
+    `arrays` the checksums of what they hold, where other files may hold the same.
 
     `train` is the number of its examples for devices, and `writers` the number of their writers, if known. Without a
     test set of its own (`held_out`), a tenth of the devices' examples is held out.
@@ -28,6 +29,7 @@ class Entry:
     size: int = 0
     download: int = 0
     files: Mapping[str, str] = field(default_factory=dict)
+    arrays: Mapping[str, str] = field(default_factory=dict)
     train: int = 0
     writers: int = 0
     held_out: bool = False
@@ -74,12 +76,23 @@ _ENTRIES = (
         shape=(1, 28, 28),
         classes=10,
         licence="QMNIST labels: BSD-style; images: NIST, public domain",
-        sources=("--from mnist_by_writer.npz",),
+        sources=(
+            "hub ylecun/mnist with QMNIST's labels from its authors",
+            "--from DIR of MNIST's idx files and QMNIST's labels",
+            "--from FILE.npz",
+        ),
         train=60_000,
         writers=539,
         place="mnist_by_writer.npz",
         size=11_552_101,
         files={"mnist_by_writer.npz": "sha256:405534e7bcd8461d67cdbeda4527471eaa4b30837782a6071877f8f687f8369d"},
+        arrays={  # images as bytes, labels and writers as little-endian 64-bit integers
+            "x_train": "sha256:741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+            "y_train": "sha256:e474323ac02fc156161b0bbb1f8c9cfeb327a74bcd9f9680a8385269a24f566c",
+            "x_test": "sha256:6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+            "y_test": "sha256:2fd8de6bdb8d11780b4b96dc57847bcfe6953f7c32aa48bfcd8237c3b7847243",
+            "writer_train": "sha256:99c8265f8bbd614a02fbc853fb641c61dfdcd2166fc083832d57f24e4cb01af6",
+        },
     ),
     Entry(
         name="cifar10",

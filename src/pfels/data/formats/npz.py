@@ -21,9 +21,10 @@ ENCRYPTED = 0x1  # in a member's flags
 Array = NDArray[Any]
 
 
-def read(path: Path) -> Mapping[str, Array]:
-    """The arrays, validated: features in float32 or bytes, images of any layout with channels first."""
-    where = f"data.path = {str(path)!r}"
+def read(path: Path, *, where: str = "") -> Mapping[str, Array]:
+    """The arrays, validated: features in float32 or bytes, images of any layout with channels first. `where` is what
+    messages call the file; by default it is that of data.path."""
+    where = where or f"data.path = {str(path)!r}"
     require_file(path, where, wanted=f"give an .npz with {', '.join(ARRAYS)}")
     arrays = _unpacked(path, where)
     for part in ("train", "test"):

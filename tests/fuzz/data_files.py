@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+import struct
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pfels.data import datasets
+from pfels.data import datasets, writers
+from pfels.data.cache import Workspace
 from pfels.data.formats import cifar10, idx, packed
 from tests.fuzz.target import Target, part, require
 
@@ -93,6 +95,26 @@ def _idx(data: bytes, folder: Path) -> None:
     _load("fashion", folder)
 
 
+def _labels(*, writers: Sequence[int] = (0, 9, 9)) -> bytes:
+    """QMNIST's labels for the three images of `_idx_files`."""
+    rows = np.array([[i, 4, writer, i, 48, i, 0, 0] for i, writer in enumerate(writers)], ">i4")
+    return struct.pack(">III", 0xC02, *rows.shape) + rows.tobytes()
+
+
+def _writers_corpus(folder: Path) -> Sequence[bytes]:
+    return [part(0, _labels()), part(1, gzip.compress(_labels(writers=(-1, 2**31 - 1, 0)), 1))]
+
+
+def _writers(data: bytes, folder: Path) -> None:
+    """QMNIST's labels beside MNIST, joined and read back."""
+    _idx_files(folder)
+    (folder / f"{writers.LABELS}{'.gz' * (data[0] % 2)}").write_bytes(data[1:])
+    (folder / "build").mkdir()
+    made = writers.from_folder(folder, Workspace(folder, folder / "build", -1))
+    _load("mnist-writers", made)
+    require(len(writers.own(made)["writer_train"]) == 3, "writers of another number")
+
+
 CIFAR = (*cifar10.TRAIN, *cifar10.TEST)
 
 
@@ -151,6 +173,7 @@ def _packed(data: bytes, folder: Path) -> None:
 TARGETS = (
     Target("npz", _npz_corpus, _npz),
     Target("idx", _idx_corpus, _idx),
+    Target("writers", _writers_corpus, _writers),
     Target("cifar", _cifar_corpus, _cifar),
     Target("leaf", _leaf_corpus, _leaf),
     Target("packed", _packed_corpus, _packed),

@@ -155,7 +155,7 @@ def _verified(entry: Entry) -> str:
     about = _installed(entry)
     if about is None or about["original"]:
         return "verified"
-    return f"home-made, not verified to be the original: {about['sha256']} as installed from {about['source']}"
+    return f"home-made, not verified to be the original; {about['sha256']}"
 
 
 def _installed(entry: Entry) -> HomeMade | None:

@@ -259,7 +259,7 @@ def test_devices_too_small_to_hold_out_a_tenth_are_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "command"),
     [("cifar10", "get cifar10"), ("fashion", "get fashion"), ("femnist", "get femnist"),
-     ("mnist-writers", "get mnist-writers --from FILE")],
+     ("mnist-writers", "get mnist-writers")],
 )  # fmt: skip
 def test_data_missing_from_the_cache_name_the_command_that_installs_them(name: str, command: str):
     with pytest.raises(InputError, match=f'data.name = "{name}": not in the cache; run: pfels data {command}$'):

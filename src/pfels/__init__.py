@@ -8,7 +8,7 @@
 Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `sweep` and `compare`, with a `Tuning`
 (`tuning_of` a preset) where each scheme is to have its own best settings. Without training: `plan`, `privacy_figures`,
 with a `Budget` against an `Adversary`. A claim held against an attack: `audit`. The paper: `reproduce`.
-A page: `write_report`.
+Published figures, recomputed here: `verify`. A page: `write_report`.
 Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pfels.studies.privacy import privacy_figures
     from pfels.studies.sweep import sweep
     from pfels.studies.tune import Tuning
+    from pfels.studies.verify import verify
 
 __version__ = version("pfels")
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "run",
     "sweep",
     "tuning_of",
+    "verify",
     "write_report",
 ]
 
@@ -74,6 +76,7 @@ _MODULES = {
     "run": "experiment.loop",
     "sweep": "studies.sweep",
     "tuning_of": "studies.compare",
+    "verify": "studies.verify",
     "write_report": "report.page",
 }
 

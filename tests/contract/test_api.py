@@ -15,7 +15,7 @@ from tests.conftest import small
 NAMES = {
     "Adversary", "Budget", "Config", "GuardError", "InputError", "Result", "RunError", "Tuning", "audit",
     "compare", "load_config", "plan", "presets", "privacy_figures", "reproduce", "run", "sweep", "tuning_of",
-    "write_report",
+    "verify", "write_report",
 }  # fmt: skip
 FUNCTIONS = sorted(name for name in NAMES if inspect.isfunction(getattr(pfels, name)))
 
@@ -28,7 +28,7 @@ def test_the_public_names_are_those_and_can_be_found():
 
 
 def test_every_public_function_has_an_example():
-    assert len(FUNCTIONS) == 11
+    assert len(FUNCTIONS) == 12
     for name in FUNCTIONS:
         assert ">>> " in (inspect.getdoc(getattr(pfels, name)) or ""), name
 

@@ -47,6 +47,14 @@ $(BROWSER): $(STAMP)
 test-package: setup
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/package
 
+# The notebooks, executed; build/notebooks has them with their results.
+notebooks: .venv/.notebooks
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python notebooks/execute.py build/notebooks
+
+.venv/.notebooks: $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[notebooks]' -c constraints.txt
+	touch $@
+
 # Flower gets an environment of its own: it asks for older versions of what we share with it.
 test-flower: .venv-flower/.installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(FLOWER)/python -m pytest -q -n 2 --maxschedchunk 1 tests/flower

@@ -23,6 +23,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas
+
 import pfels
 from pfels.schemes.draws import Draws
 from pfels.schemes.pfels import Pfels
@@ -67,13 +69,13 @@ settings = {
 }
 config = pfels.load_config("demo", {"scheme": "cyclic", "rounds": 100, **settings})
 found = pfels.audit(config, canaries=200)
-print("rejected:", found["rejected"])
-print(f"claimed ε = {found['claimed']['epsilon']:.2f} at δ = {found['claimed']['delta']:g}, against the server")
-print(f"estimated from the attack: {found['estimate']['epsilon']:.2f}")
 assert not found["rejected"]
+audited = pandas.DataFrame({"claimed": found["claimed"], "estimated": found["estimate"]}).T
+audited[["epsilon", "low", "high", "adversary"]]
 
 # %% [markdown]
-# A scheme that forgets to clip does not get that far: the transmission is never formed, and the audit says so.
+# The claim is not below the interval of what the attack finds, so it is not rejected. A scheme that forgets to clip
+# does not get that far: the transmission is never formed, and the audit says so.
 
 
 # %%
@@ -109,4 +111,4 @@ frame[["accuracy.mean", "accuracy.std", "energy.mean", "subcarriers", "privacy.s
 # %%
 (pair,) = found["pairs"]
 print(f"{pair['better']} − {pair['other']}: {pair['by']:+.4f} ± {pair['standard_error']:.4f}: {pair['verdict']}")
-axes = frame["accuracy.mean"].plot.barh(xerr=frame["accuracy.std"], xlim=(0, 1), xlabel="test accuracy")
+axes = frame["accuracy.mean"].plot.barh(figsize=(6, 2), xerr=frame["accuracy.std"], xlim=(0, 1), xlabel="test accuracy")

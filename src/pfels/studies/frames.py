@@ -16,7 +16,7 @@ def to_frame(found: Comparison | Sweep | Plan) -> Any:
     >>> import pfels, tempfile
     >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
     >>> pfels.to_frame(found)["subcarriers"]["pfels"].item()
-    1446.0
+    1446
     """
     table: Mapping[str, Any] = found
     if table.get("schemes"):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 
 from pfels.config.load import validate
 from pfels.config.tree import Config
@@ -143,7 +144,7 @@ def arithmetic() -> str:
     a = torch.from_numpy(draw.standard_normal((300, 300), dtype=np.float32))
     b = draw.standard_normal(4096)
     parts = [(a @ a).numpy(), torch.softmax(a, 1).numpy(), np.exp(b), np.cos(b), np.log(np.abs(b)), a[:8] @ a[:8].T]
-    digest = hashlib.sha256(f"{torch.__version__} {np.__version__}".encode())
+    digest = hashlib.sha256(f"{torch.__version__} {np.__version__} {scipy.__version__}".encode())
     for part in parts:
         digest.update(np.asarray(part).tobytes())
     return digest.hexdigest()[:16]

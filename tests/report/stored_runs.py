@@ -1,11 +1,14 @@
 """Small stored runs for the tests of the report: finished, interrupted and damaged ones."""
 
+import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pfels.config.load import load_config
 from pfels.documents.run import RoundRecord
 from pfels.experiment.loop import run
 from tests.conftest import small
@@ -35,6 +38,24 @@ def damage(source: Path, path: Path, file: str, content: bytes) -> Path:
     """A copy of a run with one file replaced."""
     shutil.copytree(source, path)
     (path / file).write_bytes(content)
+    return path
+
+
+def generate(source: Path, path: Path, settings: Mapping[str, Any], **figures: Any) -> Path:
+    """A run made up from a finished one: other settings, figures of the summary, and its rounds over and over.
+
+    Nothing is trained, so that hundreds of runs, or thousands of rounds, take a second.
+    """
+    config = load_config(source / "config.toml", settings)
+    records = [json.loads(line) for line in (source / "rounds.jsonl").read_text().splitlines()]
+    log = [records[t % len(records)] | {"round": t} for t in range(config.rounds)]
+    summary = json.loads((source / "summary.json").read_text())
+    summary |= {"scheme": config.scheme, "seed": config.seed, "rounds": config.rounds, **figures}
+    path.mkdir(parents=True)
+    shutil.copy(source / "environment.json", path)
+    (path / "config.toml").write_text(config.to_toml())
+    (path / "rounds.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in log))
+    (path / "summary.json").write_text(json.dumps(summary))
     return path
 
 

@@ -2,9 +2,13 @@
 
 import re
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+from pfels.report.looks import INK, OTHERS, SCHEMES, looks
+from pfels.schemes.registry import _SCHEMES
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
@@ -15,9 +19,31 @@ def test_text_and_lines_stand_out_from_their_background(mode: str):
     for ground in ("paper", "card"):
         for ink in ("ink", "soft", "link"):
             assert _contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)  # WCAG AA for text
-        for line in range(8):
-            assert _contrast(colours[f"c{line}"], colours[ground]) >= 3, (line, ground)  # and for graphics
+        for look in (*SCHEMES.values(), *OTHERS, *looks(["pfels"] * 3 + ["fedavg"] * 3 + ["pfels-echo"] * 3)):
+            assert _contrast(getattr(look, mode), colours[ground]) >= 3, (look, ground)  # and for graphics
     assert _contrast(colours["ink"], colours["warn"]) >= 4.5
+    assert colours["ink"] == INK[mode]
+
+
+def test_a_scheme_has_the_colour_of_the_readmes_picture_in_every_report():
+    pictures = Path(__file__).parents[2] / "docs" / "pictures.py"
+    assert "SCHEMES[name].light" in pictures.read_text("utf-8")
+    own = [name for name, entry in _SCHEMES.items() if entry.create.__module__.startswith("pfels.schemes")]
+    assert set(own) == set(SCHEMES)
+    assert [look.light for look in looks(own)] == [SCHEMES[name].light for name in own]
+    assert len({look.light for look in SCHEMES.values()}) == len({look.dark for look in SCHEMES.values()}) == len(own)
+
+
+def test_lines_differ_in_dash_or_marker_however_the_groups_are_made_up():
+    for schemes in (["pfels"] * 16, ["pfels", "fedavg"] * 8, [*SCHEMES, "mine", "yours", "pfels"]):
+        found = looks(schemes)
+        assert len({(look.dash, look.symbol) for look in found}) == len(schemes)
+
+
+def test_groups_of_one_scheme_beside_others_keep_its_hue_and_can_be_told_apart():
+    found = looks(["pfels", "fedavg", "pfels", "pfels"])
+    assert found[0].light == SCHEMES["pfels"].light
+    assert len({look.light for look in found}) == 4
 
 
 def _contrast(one: str, other: str) -> float:

@@ -68,3 +68,12 @@ def folder_of_runs(folder: Path) -> Path:
     interrupt(folder / "cut-short", after=4, scheme="pfels", seed=2)
     damage(folder / "scheme=fedavg,seed=0", folder / "damaged", "summary.json", b'{"scheme": "fed')
     return folder
+
+
+def many_runs(folder: Path, *, count: int, rounds: int) -> Path:
+    """Runs that differ in one setting, made up from one; the later ones are the more accurate."""
+    source = finish(folder / "source")
+    for i in range(count):
+        settings = {"training.clip": 1 + i / 100, "rounds": rounds}
+        generate(source, folder / "runs" / f"{i:03}", settings, accuracy=0.5 + i / (2 * count))
+    return folder / "runs"

@@ -50,18 +50,21 @@
     return whole;
   }
 
+  // A4 and Letter have room for 186 mm; on a screen a figure is as wide as its place.
+  let paper = false;
+  const width = (plot) => (paper ? { width: plot.closest(".small") ? 280 : 640 } : { autosize: true, width: undefined });
+
   const config = { responsive: true, displayModeBar: false };
   const drawn = new Set();
 
   function draw(plot) {
     const id = plot.dataset.figure;
     drawn.add(plot);
-    Plotly.react(plot, traces(id), layout(id), config);
+    Plotly.react(plot, traces(id), { ...layout(id), ...width(plot) }, config);
   }
 
   const plots = [...document.querySelectorAll(".plot")];
   const redraw = (which) => [...drawn].filter((plot) => section(plot.dataset.figure) === which).forEach(draw);
-  const rest = () => plots.filter((plot) => !drawn.has(plot)).forEach(draw);
 
   for (const button of document.querySelectorAll(".legend button")) {
     button.addEventListener("click", () => {
@@ -83,9 +86,14 @@
   }
   dark.addEventListener("change", () => drawn.forEach(draw));
 
-  // On paper the page is narrower, and what was never scrolled to must be there as well.
-  addEventListener("beforeprint", () => { rest(); plots.forEach((plot) => Plotly.Plots.resize(plot)); });
-  addEventListener("afterprint", () => plots.forEach((plot) => Plotly.Plots.resize(plot)));
+  // Paper is white and narrow, and has also what was never scrolled to.
+  function onPaper(is) {
+    document.documentElement.classList.toggle("paper", is);
+    paper = is;
+    plots.filter((plot) => is || drawn.has(plot)).forEach(draw);
+  }
+  addEventListener("beforeprint", () => onPaper(true));
+  addEventListener("afterprint", () => onPaper(false));
 
   // A figure is drawn shortly before it scrolls into view, so that a long page opens at once.
   const near = new IntersectionObserver((entries) => {

@@ -47,8 +47,14 @@ def recipes(comparison: Comparison) -> list[Recipe]:
     return []
 
 
-def command(recipe: Recipe, *, out: str = OUT) -> str:
-    """The command that makes the runs of one group."""
+def commands(some: Sequence[Recipe]) -> dict[str, str]:
+    """The command that makes the runs of each group, by its label; several write into folders of their own."""
+    return {
+        each.group.label: _command(each, out=OUT if len(some) == 1 else f"{OUT}/{i}") for i, each in enumerate(some, 1)
+    }
+
+
+def _command(recipe: Recipe, *, out: str) -> str:
     if recipe.budget is None and len(recipe.seeds) == 1:
         usual = load_config(recipe.preset)
         who = {"scheme": recipe.scheme, "seed": recipe.seeds[0]}

@@ -94,38 +94,31 @@ def section(comparison: Comparison, key: str) -> Section:
     drawn = _most_accurate(running)
     figures: dict[str, plots.Figure] = {}
     learning = _learning(drawn, key, figures)
-    found_sweeps = {f"{key}-sweep-{i}": sweep for i, sweep in enumerate(sweeps(comparison))}
-    figures |= {name: plots.swept(sweep) for name, sweep in found_sweeps.items()}
+    swept = {f"{key}-sweep-{i}": sweep for i, sweep in enumerate(sweeps(comparison))}
+    figures |= {name: plots.swept(sweep) for name, sweep in swept.items()}
     levels, energy = tables.level_rows(comparison), tables.energy_rows(comparison)
     changing = [row.group for row in levels if not row.constant]
     level_figures = {f"{key}-beta-{group.style}": group for group in changing[:MAX_LEVEL_PLOTS]}
     figures |= {name: plots.levels(group) for name, group in level_figures.items()}
     energy_drawn = [row.group for row in energy if row.group in drawn]
+    spread = privacy.device_spreads(comparison)
+    growth = [group for group in drawn if group.curve("server_epsilon", limit=2)]
     if energy_drawn:
         figures[f"{key}-energy"] = plots.device_energy(energy_drawn)
-    spread = privacy.device_spreads(comparison)
     if spread:
         figures[f"{key}-spread"] = plots.server_spread([row for row in spread if row.group in drawn])
-    growth = [group for group in drawn if group.curve("server_epsilon", limit=2)]
     if growth:
         figures[f"{key}-growth"] = plots.server_growth(growth)
-    some, whole, by_group = recipes.recipes(comparison), None, {}
-    if some:
-        whole = recipes.one_command(some)
-        by_group = {
-            each.group.label: recipes.command(each, out=f"{recipes.OUT}/{i}" if len(some) > 1 else recipes.OUT)
-            for i, each in enumerate(some, 1)
-        }
+    found = recipes.recipes(comparison)
     return Section(
         key, title(comparison), _lede(comparison), finding(comparison), comparison,
         about={name: line for name in comparison.schemes if (line := scheme_entry(name).about)},
         highlights=highlights(comparison),
         left_out=[(group.label, why) for group, why in field(comparison).left_out],
-        rows=_ranked(tables.comparison_rows(comparison)),
-        seeds=tables.shared_seeds(comparison),
+        rows=_ranked(tables.comparison_rows(comparison)), seeds=tables.shared_seeds(comparison),
         undecided=_undecided(comparison),
         conditions={kind: privacy.conditions(each) for kind, each in privacy.figures(comparison).items()},
-        sweeps=found_sweeps,
+        sweeps=swept,
         axes={axis: AXIS_NAMES[axis] for axis in figures[learning[0].id]["axes"]} if learning else {},
         learning=learning, undrawn_groups=len(running) - len(drawn),
         without_energy=text.some([group.label for group in drawn if not group.has_energy]),
@@ -133,10 +126,10 @@ def section(comparison: Comparison, key: str) -> Section:
         growth=growth, assumptions=assumption_table(drawn), spread=spread,
         levels=levels, level_figures=level_figures, undrawn=len(changing[MAX_LEVEL_PLOTS:]),
         energy=energy, energy_drawn=energy_drawn,
-        common=settings.common(comparison),
-        differing=settings.differing(comparison),
+        common=settings.common(comparison), differing=settings.differing(comparison),
         environments=settings.environments(comparison.runs),
-        command=whole or commands.comparison_command(comparison), group_commands=by_group,
+        command=recipes.one_command(found) or commands.comparison_command(comparison),
+        group_commands=recipes.commands(found),
         runs=[RunCommand(run, commands.run_command(run)) for run in comparison.runs],
         figures=figures,
     )  # fmt: skip

@@ -70,6 +70,18 @@ def test_of_several_leaders_the_cheapest_are_named(made: Any):
     assert "wfl-pdp" not in said
 
 
+def test_of_many_leaders_only_the_best_is_named(runs: dict[str, Path], tmp_path: Path):
+    for i in range(7):
+        for seed in (0, 1):
+            accuracy = 0.2 if i == 6 else 0.8 + (-0.01 if seed else 0.012) * i  # the means rise by 0.001
+            own = {"chance": 0.1, "test_examples": 1000, "accuracy": accuracy}
+            generate(runs["pfels"], tmp_path / f"{i}-{seed}", {"training.clip": 1.0 + i, "seed": seed}, **own)
+    (found,), _ = comparisons(find([tmp_path])[0])
+    said = finding(found)
+    assert "of the 7 configurations with a privacy guarantee against the server, undecided against 5 others, is" in said
+    assert "is that of pfels, clip=6 (0.805 ± 0.055); it took " in said
+
+
 def test_one_seed_decides_nothing(made: Any):
     found = made({"pfels": [0.95], "wfl-pdp": [0.35]})
     assert finding(found).startswith("Undecided, since one seed cannot tell a difference from chance")

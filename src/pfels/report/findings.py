@@ -7,7 +7,7 @@ from pfels.report.groups import Comparison, Group
 from pfels.report.privacy_words import word
 from pfels.report.standings import Standing
 
-NAMED = 4  # leaders that the sentence names; of more it gives the number
+NAMED = 4  # leaders that the sentence names; of more, the best alone
 
 
 def finding(comparison: Comparison) -> str:
@@ -58,11 +58,13 @@ def _lead(found: Standing, pool: Sequence[Group]) -> str:
         )
     if len(leaders) == len(pool):
         return (
-            f"Undecided: all {among} are within two standard errors of {best.label}, which has the highest test "
-            f"accuracy, {_accuracy(best)}"
+            f"Undecided: all {among} are within two standard errors of the highest test accuracy, "
+            f"{_accuracy(best)}, of {best.label}"
         )
     named = [f"{group.label} ({_accuracy(group)})" for group in leaders]
-    return f"The highest test accuracies {among} are those of {text.some(named, most=NAMED)}, undecided between them"
+    if len(leaders) > NAMED:
+        return f"The highest test accuracy {among}, undecided against {len(leaders) - 1} others, is that of {named[0]}"
+    return f"The highest test accuracies {among} are those of {text.listed(named)}, undecided between them"
 
 
 def _costs(found: Standing) -> str:
@@ -70,6 +72,8 @@ def _costs(found: Standing) -> str:
     leaders = found.leaders
     if len(leaders) == 1:
         return f"that took {_cost(found.best)}"
+    if len(leaders) > NAMED:
+        return f"it took {_cost(found.best)}"
     parts = []
     energy = standings.standing([(group, standings.energies(group)) for group in leaders])
     uses = standings.standing([(group, standings.channel_uses(group)) for group in leaders], exact=True)

@@ -12,34 +12,49 @@ NAMED = 4  # leaders that the sentence names; of more, the best alone
 
 def finding(comparison: Comparison) -> str:
     """The finding, as one sentence."""
+    return sentence(clauses(comparison))
+
+
+def sentence(parts: Sequence[str]) -> str:
+    """Clauses as one sentence."""
+    return "; ".join(parts) + "."
+
+
+def clauses(comparison: Comparison) -> list[str]:
+    """The clauses of the finding; the first one is the point of it."""
     field = standings.field(comparison)
     if len(field.groups) > 1:
         return _of_several(field.groups)
     if field.groups:
-        return f"{_of_one(field.groups[0])}{'; nothing to compare it with' if len(comparison.groups) > 1 else ''}."
-    chance = [group for group, why in field.left_out if why == "at chance level"]
+        return _of_one(field.groups[0], alone=len(comparison.groups) == 1)
+    chance = [group.label for group, why in field.left_out if why == standings.AT_CHANCE]
     if chance:
-        return f"No run has learned anything: {text.some([group.label for group in chance])} at chance level."
-    return "No run is finished, so there is nothing to compare yet."
+        return [f"No run has learned anything: {text.some(chance)} at chance level"]
+    return ["No run is finished, so there is nothing to compare yet"]
 
 
-def _of_one(group: Group) -> str:
+def _of_one(group: Group, *, alone: bool) -> list[str]:
     reached = f"{group.label} reached a test accuracy of {_accuracy(group)} in {group.rounds:,} rounds"
-    return f"{reached}, for {_cost(group)}; {_privacy([group])}"
+    parts = [f"{reached}, for {_cost(group)}", _privacy([group])]
+    return parts if alone else [*parts, "there is nothing to compare it with"]
 
 
-def _of_several(groups: Sequence[Group]) -> str:
+def _of_several(groups: Sequence[Group]) -> list[str]:
     private = [group for group in groups if standings.is_private(group)]
     pool = private or list(groups)
-    found = standings.standing([(group, standings.accuracies(group)) for group in pool], highest=True)
-    assert found is not None
+    found = _most_accurate(pool)
     parts = [_lead(found, pool), _costs(found), _privacy(found.leaders)]
     others = [group for group in groups if group not in pool]
-    if private and others:
-        best = standings.standing([(group, standings.accuracies(group)) for group in others], highest=True)
-        assert best is not None
-        parts.append(f"without such a guarantee {best.best.label} reaches {_accuracy(best.best)}")
-    return "; ".join(filter(None, parts)) + "."
+    if others:
+        best = _most_accurate(others).best
+        parts.append(f"without such a guarantee {best.label} reaches {_accuracy(best)}")
+    return [part for part in parts if part]
+
+
+def _most_accurate(groups: Sequence[Group]) -> Standing:
+    found = standings.standing([(group, standings.accuracies(group)) for group in groups], highest=True)
+    assert found is not None, "finished groups have accuracies"
+    return found
 
 
 def _lead(found: Standing, pool: Sequence[Group]) -> str:

@@ -8,7 +8,7 @@ from pfels.experiment.reader import StoredRun
 from pfels.report import commands, plots, privacy, recipes, settings, tables, text
 from pfels.report.assumptions import AssumptionTable, assumption_table
 from pfels.report.comparison import pair_notes
-from pfels.report.findings import finding
+from pfels.report.findings import clauses, sentence
 from pfels.report.groups import Comparison, Group, effective
 from pfels.report.highlights import Highlight, highlights
 from pfels.report.privacy_columns import AdversaryColumn, adversary_columns
@@ -55,7 +55,7 @@ class Section:
     key: str
     title: str
     lede: str
-    finding: str
+    clauses: Sequence[str]
     comparison: Comparison
     about: Mapping[str, str]
     highlights: Sequence[Highlight]
@@ -87,6 +87,11 @@ class Section:
     runs: Sequence[RunCommand]
     figures: Mapping[str, plots.Figure]
 
+    @property
+    def finding(self) -> str:
+        """What was found, as one sentence."""
+        return sentence(self.clauses)
+
 
 def section(comparison: Comparison, key: str) -> Section:
     """The section of one comparison."""
@@ -111,7 +116,7 @@ def section(comparison: Comparison, key: str) -> Section:
         figures[f"{key}-growth"] = plots.server_growth(growth)
     found = recipes.recipes(comparison)
     return Section(
-        key, title(comparison), _lede(comparison), finding(comparison), comparison,
+        key, title(comparison), _lede(comparison), clauses(comparison), comparison,
         about={name: line for name in comparison.schemes if (line := scheme_entry(name).about)},
         highlights=highlights(comparison),
         left_out=[(group.label, why) for group, why in field(comparison).left_out],

@@ -11,6 +11,7 @@ from pfels.report.privacy_words import USELESS
 from pfels.studies.verdicts import DECISIVE, Margin, Verdict, exactly, paired
 
 Figures = Mapping[int, float]  # of one group, by seed
+AT_CHANCE = "at chance level"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _reason(group: Group, rounds: int) -> str:
         return "unfinished"
     if group.rounds != rounds:
         return f"{group.rounds:,} rounds, not {rounds:,}"
-    return "at chance level" if at_chance(group) else ""
+    return AT_CHANCE if at_chance(group) else ""
 
 
 def at_chance(group: Group) -> bool:

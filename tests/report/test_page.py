@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+from datetime import datetime
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -308,6 +310,19 @@ def test_the_same_runs_give_the_same_page_to_the_byte(folder: Path, tmp_path: Pa
     write_report([folder, folder / "scheme=pfels,seed=0"], second)
     assert first.read_bytes() == second.read_bytes()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_the_page_has_the_dates_of_its_files_and_the_versions_behind_it(tmp_path: Path):
+    for name, day in (("a", "2024-02-29"), ("b", "2025-12-31")):
+        path = finish(tmp_path / name, seed=0 if name == "a" else 1)
+        noon = datetime.fromisoformat(f"{day}T12:00+00:00").timestamp()
+        os.utime(path / "summary.json", (noon, noon))
+        environment = json.loads((path / "environment.json").read_text())
+        environment["versions"]["pfels"] = "0.0.7"
+        (path / "environment.json").write_text(json.dumps(environment))
+    page = Page(Path(write_report(tmp_path)["report"]))
+    assert "Files of 2024-02-29 to 2025-12-31 (UTC), made with pfels 0.0.7." in page.text
+    assert f"Written by pfels {version('pfels')}." in page.text
 
 
 def test_a_copy_of_a_run_is_counted_once_and_named(folder: Path, tmp_path: Path):

@@ -5,7 +5,6 @@ python docs/studies/one_budget.py
 
 import csv
 import math
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -13,8 +12,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from pictures import STYLES
+from pfels.report.looks import SCHEMES
 
 DOCS = Path(__file__).parents[1]
 TABLES = {
@@ -23,6 +21,7 @@ TABLES = {
     "CIFAR-10, public features": "tuned-cifar10-features-server-8.csv",
     "CIFAR-10, a small network": "tuned-cifar10-small-server-8.csv",
 }
+MARKERS = {"square": "s", "triangle-up": "^", "cross": "P", "star": "*", "circle": "o"}  # Matplotlib's names
 SHOWN = ("pfels", "wfl-pdp", "pfels-plus", "pfels-echo", "fedavg")
 LABELS = {
     "pfels": "PFELS, the paper's scheme",
@@ -54,7 +53,7 @@ def draw(target: Path) -> None:
         found = accuracies(DOCS / "results" / file)
         panel.axhline(place, color="#dddddd", linewidth=1, zorder=0)
         for scheme in SHOWN:
-            colour, _, marker = STYLES[scheme]
+            colour, marker = SCHEMES[scheme].light, MARKERS[SCHEMES[scheme].symbol]
             mean, error = found[scheme]
             # The two that are hardly to be told apart stand a little apart.
             at = place + {"pfels": 0.12, "wfl-pdp": -0.12}.get(scheme, 0.0)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pfels import __version__
-from pfels.cli import audit, compare, data, init, plan, privacy, report, reproduce, run, sweep
+from pfels.cli import audit, compare, data, init, plan, privacy, report, reproduce, run, sweep, verify
 from pfels.cli.help import Command, Group
 from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
@@ -46,7 +46,7 @@ def _before(
     pass
 
 
-for each in (init, run, compare, sweep, plan, reproduce, report, privacy, audit):
+for each in (init, run, compare, sweep, plan, reproduce, report, privacy, audit, verify):
     app.command(each.__name__.rpartition(".")[2], cls=Command)(each.command)
 
 app.add_typer(data.app, name="data")

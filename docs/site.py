@@ -1,6 +1,7 @@
 """What the documentation site adds to the Markdown pages (a hook of mkdocs; `make docs` runs it).
 
-- Pages that are made when the site is built: commands, from the command itself; contributing and changelog, from their files.
+- Pages that are made when the site is built: commands, from the command itself; contributing and changelog, from the
+  files of these names.
 - Links from pages to files outside docs/ lead to the repository's page; one to a file that is not there ends the build.
 - Pictures get their width and height, so that text does not move when they arrive.
 """

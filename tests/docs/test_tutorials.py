@@ -1,7 +1,7 @@
 """Every tutorial, done exactly as it is written: each file, command and script in order, in an empty directory.
 
-All of it is run for real, with the rounds, seeds and options of the page, and every output that the page shows is held to
-what was printed (`pages.differs`: words in order, and numbers to the last digit where the processor and PyTorch are
+All of it is run for real, with the rounds, seeds and options of the page, and every output that the page shows is held
+to what was printed (`pages.differs`: words in order, and numbers to the last digit where the processor and PyTorch are
 those of tests/e2e/golden.json). `pip install` works without an index, into an environment of its own.
 """
 
@@ -27,4 +27,5 @@ def test_a_tutorial_works_as_it_is_written(page: Path, tmp_path: Path):
         printed = perform(step, work, env)
         if step.shown is not None:
             found = differs(step.shown.text, printed, exact=SAME_ARITHMETIC)
-            assert found is None, f"{page.name}, line {step.shown.first + 1}: {found}; python -m tests.docs writes it anew"
+            where = f"{page.name}, line {step.shown.first + 1}"
+            assert found is None, f"{where}: {found}; python -m tests.docs writes it anew"

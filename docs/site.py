@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 REPOSITORY = "https://github.com/pfels/pfels"
 INCLUDED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+ALONE = ("index.md", "glossary.md")  # no other page in their section, so no list of them beside the text
 LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?(?=\))")
 IMAGE = re.compile(r'<img\b(?![^>]*\bwidth=)[^>]*\bsrc="([^"]+\.png)"[^>]*?(?=\s*/?>)')
 log = logging.getLogger("mkdocs.hooks.site")
@@ -41,6 +42,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Let links out of docs/ lead to the repository."""
+    if page.file.src_uri in ALONE:
+        page.meta["hide"] = ["navigation"]
     folder = posixpath.dirname(page.file.src_uri)
 
     def replaced(found: re.Match[str]) -> str:

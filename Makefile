@@ -30,9 +30,10 @@ demo-flower: .venv-flower/.installed
 picture: setup
 	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
-# The documentation site, as pages to open from the disk or to put on any server; a warning ends the build.
+# The documentation site, as pages to open from the disk or to put on any server; a warning ends the build. (Not with
+# --quiet: mkdocs then counts no warnings.)
 docs: setup $(DOCS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "site: build/site/index.html"
 
 $(DOCS): $(STAMP)

@@ -2,8 +2,9 @@
 
 - Pages that are made when the site is built: commands, from the command itself; contributing and changelog, from the
   files of these names.
-- Links from pages to files outside docs/ lead to the repository's page; one to a file that is not there ends the build.
-- Pictures get their width and height, so that text does not move when they arrive.
+- Links from pages to folders, and to files outside docs/, lead to the repository's page; one to what is not there ends
+  the build.
+- Pictures get their width and height, so that text does not move when they arrive; icons get names.
 """
 
 import logging
@@ -20,6 +21,11 @@ INCLUDED = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"
 ALONE = ("index.md", "glossary.md")  # no other page in their section, so no list of them beside the text
 LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)\s#]+)(#[^)\s]*)?(?=\))")
 IMAGE = re.compile(r'<img\b(?![^>]*\bwidth=)[^>]*\bsrc="([^"]+\.png)"[^>]*?(?=\s*/?>)')
+ICON = re.compile(
+    r'(<label class="(?:md-header__button md-icon|md-search__icon md-icon|md-nav__link |md-overlay|md-search__overlay)"'
+    r'(?![^>]*(?:title|aria-label)=)[^>]* for="([^"]+)"[^>]*)>'
+)
+ICONS = {"__drawer": "Menu", "__search": "Search"}
 log = logging.getLogger("mkdocs.hooks.site")
 
 
@@ -48,7 +54,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
     def replaced(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", folder, found[1]))
-        return found[0] if target.startswith("docs/") else _elsewhere(target, found[2] or "", folder, page.file.src_uri)
+        if target.startswith("docs/") and not (ROOT / target).is_dir():
+            return found[0]
+        return _elsewhere(target, found[2] or "", folder, page.file.src_uri)
 
     return LINK.sub(replaced, markdown)
 
@@ -63,6 +71,16 @@ def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
         return f'{found[0]} width="{width}" height="{height}" loading="lazy"'
 
     return IMAGE.sub(sized, html)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Give the icons that open menus a name for those who do not see them."""
+    return ICON.sub(lambda found: f'{found[1]} aria-label="{ICONS.get(found[2], "Section")}">', output)
+
+
+def on_post_build(config: Any) -> None:
+    """Leave out the theme's page for addresses that are not there: it looks for its files at the root of a server."""
+    (Path(config.site_dir) / "404.html").unlink(missing_ok=True)
 
 
 def _elsewhere(target: str, anchor: str, folder: str, page: str) -> str:

@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.docs.pages import Step, differs, environment, perform, steps
-from tests.docs.tutorials import OFFLINE, PAGES, overlay
+from tests.docs.pages import Step, differs, perform, steps
+from tests.docs.tutorials import PAGES, environment_of
 
 
 def rewritten(path: Path) -> str:
@@ -18,7 +18,7 @@ def rewritten(path: Path) -> str:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder) / "work"
         work.mkdir()
-        env = environment(Path(folder) / "data", overlay(Path(folder)) if "pip install" in text else None) | OFFLINE
+        env = environment_of(text, Path(folder))
         for step in steps(text):
             done.append((step, perform(step, work, env)))
     for step, printed in reversed(done):  # from the end, so that earlier line numbers stay

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import differs, environment, perform, steps
-from tests.docs.tutorials import OFFLINE, PAGES, overlay
+from tests.docs.pages import differs, perform, steps
+from tests.docs.tutorials import PAGES, environment_of
 from tests.e2e import golden
 
 SAME_ARITHMETIC = json.loads(golden.PINNED.read_text())["arithmetic"] == golden.arithmetic()
@@ -22,7 +22,7 @@ def test_a_tutorial_works_as_it_is_written(page: Path, tmp_path: Path):
     text = page.read_text("utf-8")
     work = tmp_path / "work"
     work.mkdir()
-    env = environment(tmp_path / "data", overlay(tmp_path) if "pip install" in text else None) | OFFLINE
+    env = environment_of(text, tmp_path)
     for step in steps(text):
         printed = perform(step, work, env)
         if step.shown is not None:

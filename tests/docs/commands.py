@@ -23,6 +23,7 @@ STANDS_FOR = (
     (re.compile(r"\bPRESET\b"), "demo"),
     (re.compile(r"\bNAME\b"), "fashion"),
     (re.compile(r"\bFILE\b|/srv/pfels/ledger\.json"), "ledger.json"),
+    (re.compile(r"\b(RUN_)?DIR\b"), "runs/first"),
     (re.compile(r"\bPARTITION/PARTITIONS --devices N\b"), "0/4 --devices 100"),
     (re.compile(r"\bbackoff\b"), "wfl-pdp"),  # the scheme that a reader adds
     (re.compile(r"=…"), "=pfels"),  # only schemes are left open so
@@ -103,7 +104,7 @@ def _split(line: str, place: str, *, inline: bool) -> Iterator[Command]:
                 words = words[:i]
                 break
         if words and Path(words[0]).name in TOOLS:
-            left_out = "…" in words
-            kept = tuple(each for each in words if each != "…")
-            yield Command((Path(kept[0]).name, *kept[1:]), place, left_out)
+            kept = [each for each in words if each != "…" and "⇥" not in each]  # the latter is completed by a key
+            if len(kept) > 1:
+                yield Command((Path(kept[0]).name, *kept[1:]), place, excerpt=len(kept) < len(words))
         words = []

@@ -1,7 +1,8 @@
 """A page of the documentation as steps: files to write, commands and Python to run, and the output that it shows.
 
 A fence with `title="name"` is a file, one marked `sh` holds commands, and one marked `python` a script. The next fence,
-if it is marked `text`, shows what that step prints on stdout; a line with `…` alone stands for lines that are left out.
+if it is marked `text`, shows what that step prints on stdout; a line with `…` alone stands for lines that are left out,
+and `…` within a line for one word.
 """
 
 import os
@@ -122,7 +123,7 @@ def _tokens(text: str) -> list[str]:
 def _same(part: list[str], real: list[str], *, exact: bool) -> int:
     """How many tokens are the same, from the first on."""
     for i, (shown, printed) in enumerate(zip(part, real, strict=False)):
-        if shown != printed and (exact or not _near(shown, printed)):
+        if shown not in (printed, "…") and (exact or not _near(shown, printed)):
             return i
     return min(len(part), len(real))
 

@@ -11,6 +11,7 @@ from pfels.paper.targets import TARGETS
 from pfels.schemes.registry import usable_schemes
 
 FEW = 3
+ROUNDS = ("run", "compare", "sweep", "audit", "plan", "privacy", "reproduce")  # commands that have rounds to shorten
 
 
 def call(name: str, arguments: Sequence[str]) -> None:
@@ -37,8 +38,8 @@ def few(name: str, arguments: Sequence[str]) -> list[str]:
             words += [word, next(rest).lstrip("/")]
         else:
             words.append(word)
-    on_config = name != "privacy" or bool(arguments and not arguments[0].startswith("-"))
-    more = ["-s", f"rounds={FEW}"] if on_config and name not in ("report", "data list") else []
+    on_config = name != "privacy" or bool(arguments and not arguments[0].startswith(("-", "runs/")))
+    more = ["-s", f"rounds={FEW}"] if on_config and name in ROUNDS else []
     return words + more + _added(name, words, tune=tune)
 
 

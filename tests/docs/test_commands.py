@@ -4,7 +4,7 @@ Run for real, in an empty directory, with three rounds, one seed, one job, at mo
 one) and 24 canaries:
 - `pfels run`, `compare`, `sweep` and `audit` on the demo or a config file;
 - `pfels plan` and `pfels privacy` on every preset, since they need no data; `--ledger` and `--create` on a new file;
-- `pfels reproduce --scale link`, `pfels report` on a run made here, `pfels data list`.
+- `pfels reproduce --scale link`, `pfels report` and `pfels privacy DIR` on a run made here, `pfels data list`, `init`.
 
 Only validated, since they need data that are not here, other machines, or hours; every option and value goes through
 the command's own parser, and
@@ -35,9 +35,10 @@ from pfels.config.load import load_config, presets
 from pfels.data.catalog import CATALOG
 from tests.docs.commands import Command, commands
 from tests.docs.pages import ROOT
-from tests.docs.shorter import FEW, call, few, load
+from tests.docs.shorter import FEW, ROUNDS, call, few, load
 
 COMMANDS = commands()
+REAL = (*ROUNDS, "report", "init", "data list")
 OF_PFELS = [command for command in COMMANDS if command.words[0] in ("pfels", "torchrun")]
 OTHERS = [command for command in COMMANDS if command.words[0] in ("make", "python", "python3")]
 
@@ -90,6 +91,9 @@ def test_a_command_that_is_wrong_is_found(line: str, here: Path):
 
 def _check(command: Command, here: Path) -> None:
     words = command.words[command.words.index("pfels") + 1 :]
+    if words[0].startswith("--"):  # of the command itself, such as --version
+        assert words[0] in {option for parameter in typer.main.get_command(app).params for option in parameter.opts}
+        return
     name, leaf, arguments = _leaf(words)
     if command.excerpt or _is_a_name(leaf, arguments):
         known = {option for parameter in leaf.params for option in parameter.opts}
@@ -101,7 +105,7 @@ def _check(command: Command, here: Path) -> None:
         assert given["name"] in CATALOG, command.place
     elif command.words[0] == "torchrun" or _needs_data(name, given):
         load(name, given)
-    else:
+    elif name in REAL:
         _run(name, arguments, here)
 
 
@@ -149,7 +153,9 @@ def _run(name: str, arguments: list[str], here: Path) -> None:
         call(name, few(name, [word for word in arguments if word != "--resume"]))
     if "--ledger" in arguments and "--create" not in arguments:
         call("privacy", ["--ledger", "ledger.json", "--create", "0/4", "--devices", "100"])
-    if name == "report" or any(word.startswith("runs/first/") for word in arguments):
+    if name == "init":
+        (here / "mine.toml").unlink()
+    if name == "report" or any(word.startswith("runs/first") for word in arguments):
         pfels.run(load_config("demo", {"rounds": FEW}), out=here / "runs" / "first")
     call(name, [str(here / "runs")] if name == "report" else few(name, arguments))
 

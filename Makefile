@@ -7,7 +7,8 @@ DOCS := .venv/.docs
 FLOWER := .venv-flower/bin
 SIONNA := .venv-sionna/bin
 
-.PHONY: setup demo demo-flower picture docs test test-browser test-flower test-sionna fuzz kill lint constraints bench bench-check \
+.PHONY: setup demo demo-flower picture docs test test-browser test-package test-flower test-sionna notebooks fuzz kill \
+	lint constraints bench bench-check \
 	bench-peers clean
 
 setup: $(STAMP)
@@ -54,6 +55,18 @@ test-browser: setup docs $(BROWSER)
 $(BROWSER): $(STAMP)
 	$(BIN)/python -m pip install --quiet -e '.[browser]' -c constraints.txt
 	touch $(BROWSER)
+
+# Wheel and sdist, built, installed in a clean environment and tried.
+test-package: setup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/package
+
+# The notebooks, executed; build/notebooks has them with their results.
+notebooks: .venv/.notebooks
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python notebooks/execute.py build/notebooks
+
+.venv/.notebooks: $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[notebooks]' -c constraints.txt
+	touch $@
 
 # Flower gets an environment of its own: it asks for older versions of what we share with it.
 test-flower: .venv-flower/.installed

@@ -59,11 +59,12 @@ class StageFigures(TypedDict):
 
 
 class DeviceFigures(TypedDict):
-    """A thousand and a million devices."""
+    """Numbers of devices, and of senders per round."""
 
     sides: dict[str, Row]
-    times_as_long: float  # CPU time of a million, in multiples of that of a thousand
+    times_as_long: float  # CPU time of ten million devices, in multiples of that of a thousand
     more_mb: float  # additional peak memory
+    sender_ms: dict[str, float]  # CPU milliseconds per sender, by the number of senders
 
 
 def bench_model(name: str, where: Path) -> ModelFigures:
@@ -129,15 +130,25 @@ def bench_stages(vgg: ModelFigures | None) -> StageFigures:
 
 
 def bench_devices() -> DeviceFigures:
-    """A PFELS round among a thousand and among a million devices, whose data are generated when they are drawn."""
-    counts = (1_000, 1_000_000)
-    times = time_interleaved({str(n): [*SIDE, f"synthetic:{n}", "mlp", "-"] for n in counts}, rounds=60)
-    few, many = (times[str(n)].row() for n in counts)
+    """PFELS rounds among more and more devices, and with more and more senders, on data made when a device is drawn."""
+    counts, senders = (1_000, 1_000_000, 10_000_000), (100, 1_000, 10_000)
+    many = {f"{n} devices": _synthetic(n, 32) for n in counts}
+    times = time_interleaved(many, rounds=60) | time_interleaved(
+        {f"{r} senders": _synthetic(counts[-1], r) for r in senders}, rounds=5
+    )
+    rows = {side: measured.row() for side, measured in times.items()}
+    first, last = rows[f"{counts[0]} devices"], rows[f"{counts[-1]} devices"]
     return {
-        "sides": {"1000": few, "1000000": many},
-        "times_as_long": many["cpu_seconds"] / few["cpu_seconds"],
-        "more_mb": many["peak_mb"] - few["peak_mb"],
+        "sides": rows,
+        "times_as_long": last["cpu_seconds"] / first["cpu_seconds"],
+        "more_mb": last["peak_mb"] - first["peak_mb"],
+        "sender_ms": {str(r): 1000 * rows[f"{r} senders"]["cpu_seconds"] / r for r in senders},
     }
+
+
+def _synthetic(devices: int, cohort: int) -> list[str]:
+    settings = {"data.name": "synthetic", "data.devices": devices, "data.per_device": 50, "cohort.size": cohort}
+    return [*SIDE, "preset", "demo", *(f"{key}={value}" for key, value in settings.items())]
 
 
 HEAD = "work   side               wall s     best s      CPU s  others  of peak       MB  plain takes (CPU, wall)"
@@ -204,7 +215,11 @@ def main() -> None:
         file.put("stages", stages)
     if "devices" in what:
         devices = bench_devices()
-        print(f"a million devices: {devices['times_as_long']:.2f} × a thousand, {devices['more_mb']:+.0f} MB")
+        for side, row in devices["sides"].items():
+            print(f"{side:17} {1000 * row['cpu_seconds']:8.1f} CPU ms a round, {row['peak_mb']:.0f} MB")
+        print(f"ten million devices: {devices['times_as_long']:.2f} × a thousand, {devices['more_mb']:+.0f} MB")
+        each = ", ".join(f"{ms:.3f} with {r}" for r, ms in devices["sender_ms"].items())
+        print(f"CPU ms per sender: {each}")
         file.put("devices", devices)
     print(f"figures: {options.out}")
 

@@ -39,7 +39,7 @@ def main() -> None:
         for t in range(bands + asked.rounds):
             for side in (0, 1):
                 began = time.perf_counter()
-                states[side], _ = loop._round(experiments[side], states[side], loop.simulate)
+                states[side], _ = loop.advance(experiments[side], states[side], loop.simulate)
                 if t >= bands:
                     times[side].append(time.perf_counter() - began)
         plus, echo = (statistics.median(each) for each in times)

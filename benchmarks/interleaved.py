@@ -58,17 +58,18 @@ class Times:
         }
 
 
-def time_interleaved(commands: Mapping[str, Sequence[str]], *, rounds: int) -> dict[str, Times]:
+def time_interleaved(commands: Mapping[str, Sequence[str]], *, rounds: int, freeze: bool = False) -> dict[str, Times]:
     """Start one process per command and time this many rounds of each, one process at a time.
 
-    If other processes used the machine meanwhile, that is said and all is measured once more; the quieter one counts.
+    With `freeze`, those that wait are stopped meanwhile: some peers spin. If other processes used the machine, that is
+    said and all is measured once more; the quieter one counts.
     """
-    first = _measure(commands, rounds)
+    first = _measure(commands, rounds, freeze)
     if _load(first) <= BUSY * cores():
         return first
     say = f"busy: others used {_load(first):.1f} of {cores()} cores; measuring {', '.join(commands)} again"
     print(say, file=sys.stderr, flush=True)
-    second = _measure(commands, rounds)
+    second = _measure(commands, rounds, freeze)
     best = min(first, second, key=_load)
     if _load(best) > BUSY * cores():
         say = f"still busy: others used {_load(best):.1f} cores; wall times are too long, CPU times count"
@@ -123,24 +124,29 @@ class _Side:
             times.watched.append(watched)
             times.peak_bytes = max(times.peak_bytes, measured["peak_bytes"])
 
+    def signal(self, number: int) -> None:
+        """Send a signal to all its processes."""
+        for pid in family(self.mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def end(self) -> None:
         """Let it end, and end what it has left running."""
+        self.signal(signal.SIGCONT)
         if self._lines is not None:
             self._lines.close()
         self._listener.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for pid in family(self.mark):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+            self.signal(number)
             deadline = time.monotonic() + 5
             while family(self.mark) and time.monotonic() < deadline:
                 self.process.poll()
                 time.sleep(0.1)
 
 
-def _measure(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, Times]:
+def _measure(commands: Mapping[str, Sequence[str]], rounds: int, freeze: bool) -> dict[str, Times]:
     times = {name: Times() for name in commands}
     sides: list[_Side] = []
     with tempfile.TemporaryDirectory() as logs:
@@ -148,9 +154,15 @@ def _measure(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, Ti
             for name, command in commands.items():  # one after the other: loading is not timed, but takes memory
                 sides.append(_Side(name, command, Path(logs) / f"{len(sides)}.log"))
                 sides[-1].play(None)
+                if freeze:
+                    sides[-1].signal(signal.SIGSTOP)
             for _ in range(rounds):
                 for side in sides:
+                    if freeze:
+                        side.signal(signal.SIGCONT)
                     side.play(times[side.name])
+                    if freeze:
+                        side.signal(signal.SIGSTOP)
         finally:
             for side in sides:
                 side.end()

@@ -54,7 +54,8 @@ def contests(name: str, peers: Path, data: Path) -> list[dict[str, list[str]]]:
 
 def measure(sides: dict[str, list[str]], name: str) -> Contest:
     """The figures of one contest, printed when it ends."""
-    rows = {side: times.row() for side, times in time_interleaved(sides, rounds=ROUNDS[name]).items()}
+    freeze = not any("flower" in side for side in sides)  # it would take a stopped process for a dead one
+    rows = {side: times.row() for side, times in time_interleaved(sides, rounds=ROUNDS[name], freeze=freeze).items()}
     found: dict[str, Figures] = {
         side: {
             **row,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from pfels.documents import audit, data, paper, privacy, radio, report, run, studies
+from pfels.documents import audit, data, paper, privacy, radio, report, run, studies, verify
 
 PAGE = Path(__file__).with_name("files.md")
 SECTIONS: dict[str, tuple[ModuleType, str]] = {
@@ -25,6 +25,7 @@ SECTIONS: dict[str, tuple[ModuleType, str]] = {
     "The radio's part of `plan`": (radio, "The model is in [radio.md](radio.md)."),
     "`audit`": (audit, "`audit.json`, beside it `scores.csv` with every canary's score and `audit.png`."),
     "`reproduce`": (paper, ""),
+    "`verify`, and the published figures": (verify, "How to use them is in [verify.md](verify.md)."),
     "`report`": (report, ""),
     "`data`": (data, ""),
 }

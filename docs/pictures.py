@@ -15,20 +15,21 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from pfels.report.looks import SCHEMES
 from pfels.runtime.csv_files import to_csv
 from pfels.runtime.files import write_atomically
 
-STYLES = {
-    "fedavg": ("#555555", ":", "o"),
-    "dp-fedavg": ("#8c6d31", "-.", "v"),
-    "pfels-echo": ("#b8860b", "-", "*"),
-    "pfels-plus": ("#7d3c98", "-", "P"),
-    "pfels": ("#c0392b", (0, (6, 1)), "s"),
-    "wfl-pdp": ("#1f6fb4", "--", "^"),
-    "wfl-p": ("#2c8a4b", (0, (3, 1, 1, 1)), "D"),
-    "liu-simeone": ("#17a2b8", (0, (1, 1)), "<"),
-    "truncated-inversion": ("#e377c2", (0, (5, 2)), ">"),
-    "artificial-noise": ("#9a9a9a", "-", "x"),
+LINES = {
+    "fedavg": (":", "o"),
+    "dp-fedavg": ("-.", "v"),
+    "pfels-echo": ("-", "*"),
+    "pfels-plus": ("-", "P"),
+    "pfels": ((0, (6, 1)), "s"),
+    "wfl-pdp": ("--", "^"),
+    "wfl-p": ((0, (3, 1, 1, 1)), "D"),
+    "liu-simeone": ((0, (1, 1)), "<"),
+    "truncated-inversion": ((0, (5, 2)), ">"),
+    "artificial-noise": ("-", "x"),
 }
 
 
@@ -79,7 +80,7 @@ def draw(runs: dict[str, list[list[dict]]], target: Path, *, loss: bool = False)
     )
     for of_row, (value, name_of_value) in zip(panels, rows, strict=True):
         for panel, (key, _, logarithmic) in zip(of_row, axes, strict=True):
-            for name in STYLES:
+            for name in LINES:
                 if name in runs and (key != "energy" or runs[name][0][-1]["energy"]):
                     _line(panel, runs[name], name, key, value)
             panel.grid(alpha=0.25)
@@ -97,7 +98,7 @@ def draw(runs: dict[str, list[list[dict]]], target: Path, *, loss: bool = False)
 
 
 def _line(panel: plt.Axes, runs: list[list[dict]], name: str, key: str, value: str) -> None:
-    colour, line, marker = STYLES[name]
+    colour, (line, marker) = SCHEMES[name].light, LINES[name]
     x = np.mean([[p[key] for p in run] for run in runs], axis=0)
     y = np.array([[p[value] for p in run] for run in runs], dtype=float)
     panel.plot(x, y.mean(0), color=colour, linestyle=line, marker=marker, markevery=0.2, markersize=4, label=name)

@@ -8,7 +8,7 @@
 Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `sweep` and `compare`, with a `Tuning`
 (`tuning_of` a preset) where each scheme is to have its own best settings. Without training: `plan`, `privacy_figures`,
 with a `Budget` against an `Adversary`. A claim held against an attack: `audit`. The paper: `reproduce`.
-A page: `write_report`.
+Published figures, recomputed here: `verify`. A table: `to_frame`. A page: `write_report`.
 Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
 
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from pfels.report.page import write_report
     from pfels.studies.audit import audit
     from pfels.studies.compare import compare, tuning_of
+    from pfels.studies.frames import to_frame
     from pfels.studies.plan import plan
     from pfels.studies.privacy import privacy_figures
     from pfels.studies.sweep import sweep
     from pfels.studies.tune import Tuning
+    from pfels.studies.verify import verify
 
 __version__ = version("pfels")
 __all__ = [
@@ -51,7 +53,9 @@ __all__ = [
     "reproduce",
     "run",
     "sweep",
+    "to_frame",
     "tuning_of",
+    "verify",
     "write_report",
 ]
 
@@ -73,7 +77,9 @@ _MODULES = {
     "reproduce": "paper.reproduce",
     "run": "experiment.loop",
     "sweep": "studies.sweep",
+    "to_frame": "studies.frames",
     "tuning_of": "studies.compare",
+    "verify": "studies.verify",
     "write_report": "report.page",
 }
 

@@ -40,16 +40,17 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture
 def page(browser: Chrome, report: Path) -> Open:
-    """Opens the report at a width and in a colour scheme, and waits until every figure is drawn."""
+    """Opens a report at a width and in a colour scheme, scrolls through it, and waits until every figure is drawn."""
 
-    def opened(*, width: int = 1280, scheme: str = "light") -> Chrome:
+    def opened(*, width: int = 1280, scheme: str = "light", path: Path = report) -> Chrome:
         prefer(browser, scheme)
         browser.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
         )
         browser.get_log("browser")  # what an earlier test left there
-        browser.get(report.as_uri())
+        browser.get(path.as_uri())
+        draw_all(browser)
         WebDriverWait(browser, 30).until(
             lambda b: b.execute_script(
                 "return [...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg'))"
@@ -58,6 +59,16 @@ def page(browser: Chrome, report: Path) -> Open:
         return browser
 
     return opened
+
+
+def draw_all(browser: Chrome) -> None:
+    """Bring every figure near the window, one after the other, since none is drawn before; then back to the top."""
+    browser.execute_async_script(
+        "const done = arguments[0], plots = [...document.querySelectorAll('.plot')];"
+        "const frame = () => new Promise(next => requestAnimationFrame(() => setTimeout(next)));"
+        "(async () => { for (const plot of plots) { plot.scrollIntoView({behavior: 'instant'}); await frame(); }"
+        " scrollTo({top: 0, behavior: 'instant'}); await frame(); done(); })();"
+    )
 
 
 def prefer(browser: Chrome, scheme: str) -> None:

@@ -14,8 +14,8 @@ from tests.conftest import small
 
 NAMES = {
     "Adversary", "Budget", "Config", "GuardError", "InputError", "Result", "RunError", "Tuning", "audit",
-    "compare", "load_config", "plan", "presets", "privacy_figures", "reproduce", "run", "sweep", "tuning_of",
-    "write_report",
+    "compare", "load_config", "plan", "presets", "privacy_figures", "reproduce", "run", "sweep", "to_frame",
+    "tuning_of", "verify", "write_report",
 }  # fmt: skip
 FUNCTIONS = sorted(name for name in NAMES if inspect.isfunction(getattr(pfels, name)))
 
@@ -28,7 +28,7 @@ def test_the_public_names_are_those_and_can_be_found():
 
 
 def test_every_public_function_has_an_example():
-    assert len(FUNCTIONS) == 11
+    assert len(FUNCTIONS) == 13
     for name in FUNCTIONS:
         assert ">>> " in (inspect.getdoc(getattr(pfels, name)) or ""), name
 
@@ -50,6 +50,22 @@ def test_a_result_is_short_in_print_a_frame_and_a_picture():
     accuracy, loss = result.plot().axes
     assert len(accuracy.lines[0].get_xdata()) == 2  # evaluated every three rounds
     assert len(loss.lines[0].get_xdata()) == 6
+
+
+def test_a_comparison_a_sweep_and_a_plan_are_frames(tmp_path: Path):
+    found = pfels.compare(small(), schemes=["pfels", "fedavg"], seeds=[0, 1], out=tmp_path / "a")
+    frame = pfels.to_frame(found)
+    assert list(frame.index) == ["pfels", "fedavg"]
+    assert frame["accuracy.mean"]["fedavg"] == found["schemes"]["fedavg"]["accuracy"]["mean"]
+    grid = {"compression.ratio": [0.1, 0.3], "privacy.epsilon": [0.5]}
+    swept = pfels.sweep(small(), grid, out=tmp_path / "b")
+    frame = pfels.to_frame(swept)
+    assert frame.index.names == ["compression.ratio", "privacy.epsilon"]
+    assert frame["energy.mean"][0.3, 0.5] == (swept["points"][1]["energy"] or {})["mean"]
+    planned = pfels.plan(small(), schemes=["pfels", "wfl-p"])
+    assert list(pfels.to_frame(planned)["energy"]) == [row["energy"] for row in planned["schemes"].values()]
+    with pytest.raises(pfels.InputError, match="takes what compare, sweep or plan returned"):
+        pfels.to_frame({})  # type: ignore[arg-type]
 
 
 def test_a_budget_is_given_in_words_and_refused_where_it_cannot_be():

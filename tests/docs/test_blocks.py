@@ -48,3 +48,9 @@ def test_a_block_of_toml_is_one(page: Path, block: Block, tmp_path: Path):
     path = tmp_path / "mine.toml"
     path.write_text(block.text)
     load_config(path)
+
+
+def test_the_page_of_the_api_has_every_public_name_once():
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    named = [line.removeprefix("::: pfels.") for line in page.split("\n") if line.startswith("::: pfels.")]
+    assert sorted(named) == sorted(set(pfels.__all__))

@@ -1,11 +1,14 @@
 """Small stored runs for the tests of the report: finished, interrupted and damaged ones."""
 
+import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pfels.config.load import load_config
 from pfels.documents.run import RoundRecord
 from pfels.experiment.loop import run
 from tests.conftest import small
@@ -38,6 +41,24 @@ def damage(source: Path, path: Path, file: str, content: bytes) -> Path:
     return path
 
 
+def generate(source: Path, path: Path, settings: Mapping[str, Any], **figures: Any) -> Path:
+    """A run made up from a finished one: other settings, figures of the summary, and its rounds over and over.
+
+    Nothing is trained, so that hundreds of runs, or thousands of rounds, take a second.
+    """
+    config = load_config(source / "config.toml", settings)
+    records = [json.loads(line) for line in (source / "rounds.jsonl").read_text().splitlines()]
+    log = [records[t % len(records)] | {"round": t} for t in range(config.rounds)]
+    summary = json.loads((source / "summary.json").read_text())
+    summary |= {"scheme": config.scheme, "seed": config.seed, "rounds": config.rounds, **figures}
+    path.mkdir(parents=True)
+    shutil.copy(source / "environment.json", path)
+    (path / "config.toml").write_text(config.to_toml())
+    (path / "rounds.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in log))
+    (path / "summary.json").write_text(json.dumps(summary))
+    return path
+
+
 def folder_of_runs(folder: Path) -> Path:
     """Three schemes over two seeds, one of them in a directory whose name is markup; one run cut short, one damaged."""
     for scheme in ("pfels", "wfl-pdp", "fedavg"):
@@ -47,3 +68,12 @@ def folder_of_runs(folder: Path) -> Path:
     interrupt(folder / "cut-short", after=4, scheme="pfels", seed=2)
     damage(folder / "scheme=fedavg,seed=0", folder / "damaged", "summary.json", b'{"scheme": "fed')
     return folder
+
+
+def many_runs(folder: Path, *, count: int, rounds: int) -> Path:
+    """Runs that differ in one setting, made up from one; the later ones are the more accurate."""
+    source = finish(folder / "source")
+    for i in range(count):
+        settings = {"training.clip": 1 + i / 100, "rounds": rounds}
+        generate(source, folder / "runs" / f"{i:03}", settings, accuracy=0.5 + i / (2 * count))
+    return folder / "runs"

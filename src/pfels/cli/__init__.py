@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pfels import __version__
-from pfels.cli import audit, compare, data, plan, privacy, report, reproduce, run, sweep
+from pfels.cli import audit, compare, data, plan, privacy, report, reproduce, run, sweep, verify
 from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
 
@@ -60,6 +60,8 @@ app.command("report")(report.command)
 app.command("privacy")(privacy.command)
 
 app.command("audit")(audit.command)
+
+app.command("verify")(verify.command)
 
 app.add_typer(data.app, name="data")
 

@@ -28,7 +28,6 @@ from pfels.privacy.events import Sampling
 from pfels.schemes.registry import OFF_BY_DEFAULT, scheme_entry, scheme_names, users_of
 from pfels.schemes.scheme import OwnSettings
 from pfels.uplink.frame import PREFIX_SHARE
-from pfels.uplink.tdl import PROFILES
 
 NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
 # Keys that were added later, with the defaults that change nothing: runs from before keep their hash.
@@ -131,6 +130,8 @@ class Config(Table):
         channel, prefix_us = self.channel, PREFIX_SHARE / self.radio.subcarrier_khz * 1000
         longest_us = 0.0
         if channel.model != "flat":
+            from pfels.uplink.tdl import PROFILES  # loads NumPy, which the help does without
+
             longest = PROFILES[channel.model].longest
             longest_us = longest * channel.delay_spread_ns / 1000
             if longest_us > prefix_us:

@@ -28,12 +28,14 @@ class ReportGroup(TypedDict):
     rounds: int  # rounds done
     seeds: list[int]  # the seeds
     row: AggregateRow | None  # means over the seeds and the worst privacy figures; null: unfinished
+    command: str | None  # the command that makes its runs again on any machine; null: no preset is near enough
 
 
 class ReportComparison(TypedDict):
     """Groups with the same data and network: one table of the page."""
 
     title: str  # its heading on the page
+    finding: str  # who is best within error, at what cost, and what is undecided
     groups: list[ReportGroup]  # one row per group
     command: str | None  # the command that makes all runs again; null: they are not a full grid
     run_commands: list[str]  # one command per run, which makes it again or finishes it

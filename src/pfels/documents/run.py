@@ -67,6 +67,8 @@ class Summary(TypedDict):
     accuracy: Share  # test accuracy of the model delivered: the last one, or with server.average their average
     accuracy_last: NotRequired[Share]  # test accuracy of the last model
     loss: Amount | None  # test loss of the model delivered; null: not finite
+    chance: NotRequired[Share]  # accuracy of always guessing the most frequent class of the test examples
+    test_examples: NotRequired[Count]  # how many test examples there are
     energy: Amount | None  # Σ‖x‖² in units of σ₀²; null: ideal links
     energy_bound: NotRequired[Amount | None]  # its expectation with every update at its norm bound
     radiated_j: NotRequired[Amount | None]  # `energy` in joules, by the units of the config; null: ideal links

@@ -93,19 +93,29 @@ class Forecast:
         )
 
 
-def forecast(
-    links: Mapping[str, Link], *, rounds: int, frame: Frame, observe: Observer = lambda name, plan, draws: None
-) -> dict[str, Forecast]:
-    """The forecast of each link: all rounds prepared as a run would, with nobody training.
-
-    Links that differ in nothing that is drawn share their draws. `observe` sees every plan, with its link's name and
-    draws.
-    """
+def cached_draws(links: Mapping[str, Link]) -> dict[str, CachedDraws]:
+    """The draws of each link. Links that differ in nothing that is drawn share what they draw."""
     caches: dict[tuple[object, ...], DrawCache] = {}
     cached: dict[str, CachedDraws] = {}
     for name, link in links.items():
         draws = CachedDraws(link.setting, link.draws.seed)
         cached[name] = replace(draws, cache=caches.setdefault(draws.law, draws.cache))
+    return cached
+
+
+def forecast(
+    links: Mapping[str, Link],
+    *,
+    rounds: int,
+    frame: Frame,
+    draws: Mapping[str, CachedDraws] | None = None,
+    observe: Observer = lambda name, plan, draws: None,
+) -> dict[str, Forecast]:
+    """The forecast of each link: all rounds prepared as a run would, with nobody training.
+
+    `draws` are those of each link. `observe` sees every plan, with its link's name and draws.
+    """
+    cached = cached_draws(links) if draws is None else draws
     forecasts = {name: Forecast(link.setting) for name, link in links.items()}
     for t in range(rounds):
         for name, link in links.items():

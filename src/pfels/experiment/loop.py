@@ -247,6 +247,8 @@ def _summary(experiment: Experiment, state: RunState, began: float, *, over_air:
         "accuracy": accuracy,
         "accuracy_last": last,
         "loss": loss,
+        "chance": float(experiment.federation.test.y.bincount().max()) / len(experiment.federation.test),
+        "test_examples": len(experiment.federation.test),
         **totals,
         "radiated_j": None if totals["energy"] is None else totals["energy"] * joules_per_energy(config),
         "seconds": round(time.perf_counter() - began, 3),

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pfels.documents.run import RoundRecord, Summary
-from pfels.errors import InputError
+from pfels.runtime.frames import frame_of
 from pfels.runtime.lazy_torch import Tensor
 
 if TYPE_CHECKING:
@@ -40,11 +40,7 @@ class Result:
 
     def to_frame(self) -> Any:
         """The records as a pandas DataFrame, one row per round; nested fields become `privacy.server.epsilon`."""
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("to_frame: pandas is not installed; pip install pfels[pandas]") from None
-        return pandas.json_normalize([dict(record) for record in self.records]).set_index("round")
+        return frame_of(self.records, index="round")
 
     def plot(self) -> "Figure":
         """Test accuracy and training loss against rounds, as a Matplotlib figure."""

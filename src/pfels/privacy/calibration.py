@@ -120,10 +120,10 @@ def participation_cap(*, rounds: int, rate: float) -> int:
     With a cap of n, z grows like √n while a device is heard E[min(X, n)] times, X binomial: the n with the largest
     ratio of the two.
     """
-    from scipy.stats import binom  # takes longer to import than most figures take
+    from scipy.special import bdtrc
 
     times = np.arange(1, rounds + 1)
-    heard = np.cumsum(binom.sf(times - 1, rounds, rate))  # E[min(X, n)] = P(X > 0) + … + P(X > n − 1)
+    heard = np.cumsum(bdtrc(times - 1, rounds, rate))  # E[min(X, n)] = P(X > 0) + … + P(X > n − 1)
     return int(times[np.argmax(heard / np.sqrt(times))])
 
 

@@ -72,6 +72,11 @@ class Spent:
         who, (ids, sums, counts) = who[order], self.columns()
         places = np.searchsorted(ids, who)
         new = np.append(ids, -1)[places] != who
+        if not new.any():
+            sums, counts = sums.copy(), counts.copy()
+            sums[places] += costs[order]
+            counts[places] += 1
+            return type(self).of(Columns(ids, sums, counts))
         here = places + np.cumsum(new) - new
         sums, counts = np.insert(sums, places[new], 0.0), np.insert(counts, places[new], 0)
         sums[here] += costs[order]

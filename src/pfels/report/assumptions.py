@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pfels.documents.privacy import Assumption
 from pfels.report import text
-from pfels.report.groups import Comparison, Group
+from pfels.report.groups import Group
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class AssumptionTable:
     rows: Sequence[tuple[str, Sequence[str]]]
 
 
-def assumption_table(comparison: Comparison) -> AssumptionTable | None:
-    """The prices of all finished groups that have some; None where no group has."""
+def assumption_table(groups: Sequence[Group]) -> AssumptionTable | None:
+    """The prices of those finished groups that have some; None where no group has."""
     found: list[tuple[Group, dict[str, Assumption]]] = []
-    for group in comparison.groups:
+    for group in groups:
         prices = [] if group.row is None else group.row["privacy"].get("assumptions", [])
         if group.row is not None and prices:
             as_assumed: Assumption = {"name": "as assumed", "epsilon": group.row["privacy"]["server"]["epsilon"]}

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from pfels.arrays import Reals
 from pfels.config.scheme_settings import uses
 from pfels.config.tree import NEUTRAL_KEYS, Config
-from pfels.documents.privacy import RunPrivacy
 from pfels.documents.studies import AggregateRow
 from pfels.experiment.reader import StoredRun
+from pfels.experiment.units import joules_per_energy
+from pfels.report.looks import Look, looks
 from pfels.schemes.registry import BudgetBy, scheme_entry, scheme_names
 from pfels.studies.aggregate import aggregate
 
@@ -23,8 +24,8 @@ Settings = dict[str, Any]  # a config as `table.key`
 class Curve:
     """A quantity over the rounds: mean, minimum and maximum over the seeds, and what had been spent by then.
 
-    `spent` holds `rounds`, `subcarriers` (channel uses) and, where there is such a figure, `energy`, as means over the
-    seeds.
+    `spent` holds `rounds` (the round as `rounds.jsonl` counts it, from 0), `subcarriers` (channel uses) and, where
+    there is such a figure, `energy`, as means over the seeds.
     """
 
     mean: Reals
@@ -40,6 +41,7 @@ class Group:
     style: int
     label: str
     runs: tuple[StoredRun, ...]
+    look: Look
 
     @property
     def config(self) -> Config:
@@ -67,6 +69,11 @@ class Group:
         """Whether the scheme transmits over the air, and so has an energy."""
         return self.rounds > 0 and not bool(np.isnan(self.stack("energy")).any())
 
+    @property
+    def joules_per_energy(self) -> float:
+        """What its devices radiate for a unit of energy, by the config's channel and radio."""
+        return joules_per_energy(self.config)
+
     def stack(self, column: str) -> Reals:
         """A column of every run, one row per run."""
         return np.stack([run.columns[column] for run in self.runs])
@@ -78,7 +85,7 @@ class Group:
         if not len(at):
             return None
         at = at[thinned(len(at), limit=limit)]
-        rounds: Reals = (at + 1).astype(np.float64)
+        rounds: Reals = at.astype(np.float64)
         spent = {"rounds": rounds, "subcarriers": self.stack("subcarriers").cumsum(1).mean(0)[at]}
         if self.has_energy:
             spent["energy"] = self.stack("energy").cumsum(1).mean(0)[at]
@@ -149,13 +156,16 @@ def effective(run: StoredRun) -> Settings:
     as that budget, since every seed has another one."""
     used, total = used_settings(run.config), run.config.privacy.total_epsilon
     used["privacy.delta"] = run.config.delta
-    by_claim = scheme_entry(run.config.scheme).budget in (BudgetBy.CLAIM, BudgetBy.SWITCH)
-    if by_claim and run.summary is not None and _on_budget(run.summary["privacy"], total):
+    if on_budget(run):
         used["privacy.epsilon"] = f"for a total of {total:g}"
     return used
 
 
-def _on_budget(privacy: RunPrivacy, total: float) -> bool:
+def on_budget(run: StoredRun) -> bool:
+    """Whether a budget for the whole training has set the claim of this run."""
+    if run.summary is None or scheme_entry(run.config.scheme).budget not in (BudgetBy.CLAIM, BudgetBy.SWITCH):
+        return False
+    privacy, total = run.summary["privacy"], run.config.privacy.total_epsilon
     spent = (privacy["server"]["epsilon"], privacy["outsider"]["epsilon"])
     return any(epsilon is not None and abs(epsilon / total - 1) < 1e-6 for epsilon in spent)
 
@@ -174,8 +184,9 @@ def _comparison(runs: Sequence[StoredRun]) -> Comparison:
         flat = effective(run)
         key = repr([flat.get(name) for name in differing])
         gathered.setdefault(key if run.summary is not None else f"{key}, {run.config.seed}, unfinished", []).append(run)
+    styles = looks([members[0].config.scheme for members in gathered.values()])
     groups = [
-        Group(i, _label(members[0], within[members[0].config.scheme]), tuple(members))
+        Group(i, _label(members[0], within[members[0].config.scheme]), tuple(members), styles[i])
         for i, members in enumerate(gathered.values())
     ]
     return Comparison(tuple(groups), differing)

@@ -16,7 +16,7 @@ from pfels.errors import InputError
 from pfels.experiment.reader import Damaged, StoredRun, find
 from pfels.report import plots
 from pfels.report.groups import comparisons
-from pfels.report.sections import Section, document, section
+from pfels.report.sections import MAX_ROWS, Section, document, section
 from pfels.runtime.files import printable, write_atomically
 
 
@@ -75,18 +75,19 @@ def _page(
         lstrip_blocks=True,
     )
     scripts = [get_plotlyjs(), _asset("report.js")]
+    figures = {name: figure for each in sections for name, figure in each.figures.items()}
     return environment.get_template("report.html").render(
         title=sections[0].title if len(sections) == 1 else f"{len(sections)} comparisons",
         sections=sections,
         damaged=damaged,
         copies=copies,
         version=version("pfels"),
-        figures=_embedded({name: figure for each in sections for name, figure in each.figures.items()}),
+        figures=_embedded(figures),
         style=Markup(_asset("report.css")),
         scripts=[Markup(script) for script in scripts],
         hashes=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
-        dashes=plots.DASHES,
-        symbols=plots.SYMBOLS,
+        heights={name: figure["layout"].get("height", plots.HEIGHT) for name, figure in figures.items()},
+        max_rows=MAX_ROWS,
     )
 
 

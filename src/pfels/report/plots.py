@@ -8,18 +8,25 @@ from typing import Any
 import numpy as np
 
 from pfels.arrays import Reals
-from pfels.report.groups import Curve, Group, thinned
+from pfels.report.groups import Curve, Group, thinned, written
 from pfels.report.privacy import DeviceSpread
+from pfels.report.sweeps import Sweep
 
 Figure = dict[str, Any]  # JSON for plotly.js: a whole figure, or a part of one
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-AXES = {"rounds": "rounds", "subcarriers": "channel uses so far", "energy": "energy so far, Σ‖x‖²"}
+AXES = {
+    "rounds": "round (the first is 0, as in rounds.jsonl)",
+    "subcarriers": "channel uses so far",
+    "energy": "energy radiated so far, J",
+}
+HEIGHT, SMALL_HEIGHT = 320, 230  # pixels; the page keeps this room free before a figure is drawn
+POINTS = 4000  # of all lines of a figure together; a line has 400 at most
 LIMIT_SYMBOLS = {"power": "circle", "privacy": "diamond-open"}
 
 
 def learning(groups: Sequence[Group], column: str, title: str) -> Figure:
     """A quantity of the training against rounds, channel uses or energy: one line per group, a band over its seeds.
+
+    Lines are thinned evenly, so that a page stays small however many rounds and groups there are.
 
     Each trace carries its x for every axis that it has; the page uses one of them.
     """
@@ -36,6 +43,27 @@ def server_growth(groups: Sequence[Group]) -> Figure:
         trace["x"] = trace["meta"].pop("x")["rounds"]
     values = [value for trace in traces for value in trace["y"]]
     return {"data": traces, "layout": {"yaxis": _log_axis(title, values), "xaxis": _axis(AXES["rounds"])}}
+
+
+def swept(sweep: Sweep) -> Figure:
+    """Accuracy against a swept setting: one line per scheme and other settings, with standard errors."""
+    traces = []
+    for line in sweep.lines:
+        group = line.points[0].group
+        trace = _styled(group, "lines+markers", {"size": 8})
+        trace["meta"]["fixed"] = True
+        values = [point.number for point in line.points] if sweep.numeric else [written(p.value) for p in line.points]
+        errors = [point.error for point in line.points]
+        if any(errors):
+            trace["error_y"] = {"type": "data", "array": [_digits(error or 0.0) for error in errors], "thickness": 1.2}
+        hover = f"{escape(sweep.key)} = %{{x}}<br>test accuracy %{{y:.4f}}<extra>{escape(line.label)}</extra>"
+        accuracies = _short(point.accuracy for point in line.points)
+        traces.append(trace | {"name": _wrapped(line.label), "x": values, "y": accuracies, "hovertemplate": hover})
+    title = escape(sweep.key)
+    axis = _axis(title) | ({} if sweep.numeric else {"type": "category"})
+    if sweep.logarithmic:
+        axis = _log_axis(title, [x for trace in traces for x in trace["x"]])
+    return {"data": traces, "layout": {"xaxis": axis, "yaxis": _axis("test accuracy"), "height": HEIGHT}}
 
 
 def server_spread(rows: Sequence[DeviceSpread]) -> Figure:
@@ -74,12 +102,13 @@ def device_energy(groups: Iterable[Group]) -> Figure:
             at = thinned(len(ranked), limit=400)
             share = (at + 1) / group.config.data.devices * 100
             trace = _styled(group, "lines+markers", {"size": 7, "maxdisplayed": 10})
-            traces.append(trace | {"x": _short(share), "y": _short(ranked[at]), "hovertemplate": _hover(
-                group, "%{x:.3g} % of devices spent at least this", "energy %{y:.4s}")})  # fmt: skip
+            spent = _short(ranked[at] * group.joules_per_energy)
+            traces.append(trace | {"x": _short(share), "y": spent, "hovertemplate": _hover(
+                group, "%{x:.3g} % of devices radiated at least this", "%{y:.4s}J")})  # fmt: skip
     values = [value for trace in traces for value in trace["y"]]
     layout = {
         "xaxis": _axis("share of devices, %"),
-        "yaxis": _log_axis("energy, Σ‖x‖²", values, form="~s"),
+        "yaxis": _log_axis("energy radiated, J", values, form="~s"),
     }
     return {"data": traces, "layout": layout}
 
@@ -104,47 +133,44 @@ def levels(group: Group) -> Figure:
         symbol = LIMIT_SYMBOLS.get(limit, "square-open")
         trace = _styled(group, "markers", {"size": 6, "symbol": symbol})
         hover = _hover(group, "round %{x}", f"β = %{{y:.4g}}, set by the {escape(limit)} limit")
-        values = {"x": [t + 1 for t in rounds], "y": _short(run.columns["beta"][rounds])}
+        values = {"x": rounds, "y": _short(run.columns["beta"][rounds])}
         traces.append(trace | values | {"hovertemplate": hover})
     layout = {
         "xaxis": _axis("round"),
         "yaxis": _log_axis("β", (value for trace in traces for value in trace["y"])),
-        "height": 230,
+        "height": SMALL_HEIGHT,
     }
     return {"data": traces, "layout": layout}
 
 
 def _curves(groups: Iterable[Group], column: str, title: str) -> Iterator[Figure]:
-    for group in groups:
-        curve = group.curve(column)
+    drawn = list(groups)
+    limit = max(50, min(400, POINTS // max(len(drawn), 1)))
+    for group in drawn:
+        curve = group.curve(column, limit=limit)
         if curve is not None:
-            if len(group.runs) > 1:
-                yield _band(group, curve)
             yield _line(group, curve, title)
 
 
 def _line(group: Group, curve: Curve, title: str) -> Figure:
     trace = _styled(group, "lines+markers", {"size": 7, "maxdisplayed": 12})
-    trace["meta"]["x"] = {key: _short(values) for key, values in curve.spent.items()}
+    trace["meta"]["x"] = _spent(group, curve)
     value = "%{y:.4g}"
-    if len(group.runs) > 1:
+    if len(group.runs) > 1:  # the page draws the band between them
         trace["customdata"] = [[*_short(pair)] for pair in zip(curve.minimum, curve.maximum, strict=True)]
         value += " (%{customdata[0]:.4g} to %{customdata[1]:.4g})"
-    return trace | {"y": _short(curve.mean), "hovertemplate": _hover(group, "%{x:,.4~s}", f"{title} {value}")}
+    return trace | {"y": _short(curve.mean), "hovertemplate": _hover(group, "at %{x:,.4~s}", f"{title} {value}")}
 
 
-def _band(group: Group, curve: Curve) -> Figure:
-    """The area between minimum and maximum, as one closed line."""
-    around = {key: _short([*values, *values[::-1]]) for key, values in curve.spent.items()}
-    meta = {"group": group.style, "band": True, "x": around}
-    return {"type": "scatter", "mode": "lines", "fill": "toself", "hoverinfo": "skip", "line": {"width": 0},
-            "meta": meta, "y": _short([*curve.maximum, *curve.minimum[::-1]])}  # fmt: skip
+def _spent(group: Group, curve: Curve) -> dict[str, list[float]]:
+    """What had been spent, axis by axis; energy in joules."""
+    units = {"energy": group.joules_per_energy}
+    return {key: _short(values * units.get(key, 1.0)) for key, values in curve.spent.items()}
 
 
 def _styled(group: Group, mode: str, marker: Mapping[str, object]) -> Figure:
-    dash, symbol = DASHES[group.style % len(DASHES)], SYMBOLS[group.style % len(SYMBOLS)]
-    return {"type": "scatter", "mode": mode, "name": escape(group.label), "line": {"width": 2, "dash": dash},
-            "marker": {"symbol": symbol, **marker}, "meta": {"group": group.style}}  # fmt: skip
+    return {"type": "scatter", "mode": mode, "name": escape(group.label), "line": {"width": 2, "dash": group.look.dash},
+            "marker": {"symbol": group.look.symbol, **marker}, "meta": {"group": group.style}}  # fmt: skip
 
 
 def _axis(title: str) -> Figure:
@@ -169,4 +195,9 @@ def _wrapped(label: str) -> str:
 
 def _short(values: Iterable[float]) -> list[float]:
     """Six significant digits, which is more than a screen can show."""
-    return [float(f"{value:.6g}") for value in values]
+    return [_digits(value) for value in values]
+
+
+def _digits(value: float) -> float:
+    short = float(f"{value:.6g}")
+    return int(short) if short.is_integer() else short

@@ -7,8 +7,7 @@ import numpy as np
 
 from pfels.documents.studies import AggregateRow
 from pfels.experiment.link import frame_of
-from pfels.privacy.events import Neighbours
-from pfels.report import privacy, text
+from pfels.report import text
 from pfels.report.groups import Comparison, Group
 from pfels.report.plots import ranked_energy
 
@@ -25,20 +24,11 @@ class ComparisonRow:
     loss: str
     channel_uses: str
     energy: str
+    energy_units: str
     airtime: str
     claimed: str
     server: str
     outsider: str
-
-
-@dataclass(frozen=True)
-class Highlight:
-    """The best figure of one kind, and whose it is; `note` says under which conditions."""
-
-    title: str
-    value: str
-    who: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,40 +66,6 @@ def shared_seeds(comparison: Comparison) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def highlights(comparison: Comparison) -> list[Highlight]:
-    """The figures to see first: the best of each kind among the finished groups."""
-    rows = [(group, group.row) for group in comparison.groups]
-    found = [(group, row) for group, row in rows if row is not None]
-    alone = len(found) == 1
-    delta = privacy.shared_delta(privacy.figures(comparison)["server"])
-    on_air = [(group, row) for group, row in found if row["energy"] is not None]
-
-    def accuracies(some: Sequence[tuple[Group, AggregateRow]]) -> list[tuple[float, Group, str]]:
-        return [(-row["accuracy"]["mean"], group, f"{row['accuracy']['mean']:.3f}") for group, row in some]
-
-    spent = [(row["privacy"]["server"], group) for group, row in found]
-    epsilons = [(fig["epsilon"], group, text.epsilon(fig)) for fig, group in spent if fig["epsilon"] is not None]
-    energies = [
-        (row["energy"]["mean"], group, text.scientific(row["energy"]["mean"]))
-        for group, row in on_air
-        if row["energy"] is not None
-    ]
-    uses = [(row["subcarriers"], group, f"{row['subcarriers']:,.0f}") for group, row in found]
-    conditions = "" if delta is None else f"worst device, δ = {delta:g}, neighbours: {Neighbours.DEVICE_EMPTIED.value}"
-    cards = [
-        _best("Test accuracy" if alone else "Highest test accuracy", accuracies(found)),
-        _best("Highest test accuracy over the air", accuracies(on_air) if 0 < len(on_air) < len(found) else []),
-        _best(
-            "ε against the server" if alone else "Smallest ε against the server",
-            [] if delta is None else epsilons,  # ε at different δ cannot be compared
-            note=conditions,
-        ),
-        _best("Energy" if alone else "Lowest energy", energies),
-        _best("Channel uses" if alone else "Fewest channel uses", uses),
-    ]
-    return [card for card in cards if card is not None]
-
-
 def level_rows(comparison: Comparison) -> list[LevelRow]:
     """β over the rounds of each group that transmits over the air."""
     rows = []
@@ -143,8 +99,8 @@ def energy_rows(comparison: Comparison) -> list[EnergyRow]:
             rows.append(
                 EnergyRow(
                     group,
-                    maximum=text.scientific(float(ranked[0])),
-                    median=text.scientific(float(np.median(ranked))),
+                    maximum=text.joules(float(ranked[0]) * group.joules_per_energy),
+                    median=text.joules(float(np.median(ranked)) * group.joules_per_energy),
                     first_tenth=text.percent(float(ranked[:tenth].sum() / ranked.sum())),
                 )
             )
@@ -156,16 +112,9 @@ def checkpoints(group: Group, column: str, *, shares: Sequence[float] = SHARES) 
     curve = group.curve(column)
     if curve is None:
         return [text.NONE] * len(shares)
-    at = [int(np.searchsorted(curve.spent["rounds"], share * group.config.rounds - 1e-9)) for share in shares]
+    done = curve.spent["rounds"] + 1
+    at = [int(np.searchsorted(done, share * group.config.rounds - 1e-9)) for share in shares]
     return [f"{curve.mean[i]:.3f}" if i < len(curve.mean) else text.NONE for i in at]
-
-
-def _best(title: str, found: Sequence[tuple[float, Group, str]], *, note: str = "") -> Highlight | None:
-    if not found:
-        return None
-    best = min(value for value, _, _ in found)
-    winners = [(group, shown) for value, group, shown in found if value == best]
-    return Highlight(title, winners[0][1], text.listed([group.label for group, _ in winners]), note)
 
 
 def _finished_row(group: Group, row: AggregateRow, *, same_seeds: bool) -> ComparisonRow:
@@ -176,7 +125,8 @@ def _finished_row(group: Group, row: AggregateRow, *, same_seeds: bool) -> Compa
         accuracy=text.accuracy(row),
         loss="diverged" if row["loss"] is None else f"{row['loss']['mean']:.3f}",
         channel_uses=f"{row['subcarriers']:,.0f}",
-        energy=text.NONE if energy is None else text.scientific(energy["mean"], energy["std"]),
+        energy=text.NONE if energy is None else text.joules(energy["mean"] * group.joules_per_energy),
+        energy_units="" if energy is None else f"{text.scientific(energy['mean'])} σ₀²",
         airtime=text.seconds(row["airtime_s"]),
         claimed=text.claimed_epsilon(figures["claimed"]),
         server=text.epsilon(figures["server"]),
@@ -188,6 +138,7 @@ def _unfinished_row(group: Group) -> ComparisonRow:
     run, last = group.runs[0], group.runs[0].last
     accuracy, loss = (run.columns[name][~np.isnan(run.columns[name])] for name in ("test_accuracy", "test_loss"))
     used, frame = run.columns["subcarriers"], frame_of(group.config)
+    spent = float(run.columns["energy"].sum())
     slots = np.ceil(used / frame.capacity).sum()
     return ComparisonRow(
         group,
@@ -195,7 +146,8 @@ def _unfinished_row(group: Group) -> ComparisonRow:
         accuracy=f"{accuracy[-1]:.3f}" if len(accuracy) else text.NONE,
         loss=f"{loss[-1]:.3f}" if len(loss) else text.NONE,
         channel_uses=f"{int(used.sum()):,}",
-        energy=text.scientific(float(run.columns["energy"].sum())) if group.has_energy else text.NONE,
+        energy=text.joules(spent * group.joules_per_energy) if group.has_energy else text.NONE,
+        energy_units=f"{text.scientific(spent)} σ₀²" if group.has_energy else "",
         airtime=text.seconds(float(slots) * frame.slot_s),
         claimed=text.claimed_epsilon(last["claimed"]) if last else text.NONE,
         server=text.epsilon(last["server"]) if last else text.NONE,

@@ -19,6 +19,21 @@ def listed(labels: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]]))
 
 
+def some(labels: Sequence[str], *, most: int = 6) -> str:
+    """Labels as a list in a sentence; of more than `most`, the first ones and how many more there are."""
+    if len(labels) <= most:
+        return listed(labels)
+    return f"{listed(labels[:most]).replace(' and ', ', ')} and {len(labels) - most} more"
+
+
+def numbers(values: Sequence[int]) -> str:
+    """Whole numbers in rising order; many in a row as a range: `0, 1, 2`, `0 to 199`."""
+    if len(values) > 5 and values[-1] - values[0] == len(values) - 1:
+        return f"{values[0]} to {values[-1]}"
+    more = f" and {len(values) - 12} more" if len(values) > 12 else ""
+    return ", ".join(map(str, values[:12])) + more
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things: `1 block`, `3 blocks`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
@@ -78,9 +93,9 @@ def percent(share: float) -> str:
 
 
 def accuracy(row: AggregateRow) -> str:
-    """The accuracy of a group, with its standard deviation where there are several seeds."""
+    """The accuracy of a group, with its standard error where there are several seeds."""
     mean, std = row["accuracy"]["mean"], row["accuracy"]["std"]
-    return f"{mean:.3f}" if std is None else f"{mean:.3f} ± {std:.3f}"
+    return f"{mean:.3f}" if std is None else f"{mean:.3f} ± {std / math.sqrt(len(row['seeds'])):.3f}"
 
 
 def epsilon(loss: Figure | Assumption) -> str:

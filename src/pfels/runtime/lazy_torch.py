@@ -13,7 +13,9 @@ else:
 
     class _LazyTorch:
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module("torch"), name)
+            found = getattr(import_module("torch"), name)
+            setattr(self, name, found)  # from now on it is found without asking here
+            return found
 
     torch, Tensor = _LazyTorch(), Any
 

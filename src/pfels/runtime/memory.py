@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 
@@ -23,9 +24,9 @@ class Scratch:
         """An uninitialised tensor of this shape, with the device and dtype of `like`."""
         size, at = math.prod(shape), self._used
         if at == len(self._slots):
-            self._slots.append(like.new_empty(size))
+            self._slots.append(_empty(size, like))
         elif self._slots[at].numel() < size or self._slots[at].dtype != like.dtype:
-            self._slots[at] = like.new_empty(size)
+            self._slots[at] = _empty(size, like)
         self._used += 1
         return self._slots[at][:size].view(shape)
 
@@ -37,6 +38,12 @@ class Scratch:
     def give_back(self, mark: int) -> None:
         """Release everything taken since `mark`."""
         self._used = mark
+
+
+def _empty(size: int, like: Tensor) -> Tensor:
+    """An uninitialised tensor that may be changed in place everywhere, even if it is made in inference mode."""
+    with torch.inference_mode(False):
+        return torch.empty(size, dtype=like.dtype, device=like.device)
 
 
 def available_memory() -> int | None:

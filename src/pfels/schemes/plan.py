@@ -58,7 +58,8 @@ class AirLink:
     @property
     def energy_bounds(self) -> Reals:
         """The maximum of E‖xᵢ‖² for each sender, the noise that it adds included."""
-        signal = power.expected_energy(self.gains, beta=self.levels, bound=self.bound, share=self.share)
+        beta = self.beta if self.weights is None else self.levels
+        signal = power.expected_energy(self.gains, beta=beta, bound=self.bound, share=self.share)
         return signal if self.added is None else signal + self.added
 
     def added_std(self, place: int, *, width: int) -> float:

@@ -55,7 +55,7 @@ class SchemeEntry:
     `uses` lists which of the PARTIAL settings it reads. `claims` says that it makes the paper's claim of
     (`privacy.epsilon`, δ) per round. `sampling` is the only sampling it draws, None if `cohort.sampling` decides.
     `budget` is how a budget sets its noise, None if nothing does. `settings` is the type of its own table. `assumes` is
-    what its privacy figures take for granted beyond those of the other schemes.
+    what its privacy figures take for granted beyond those of the other schemes. `about` says in a line what it is.
     """
 
     create: "Callable[[Setting], Scheme]"
@@ -65,6 +65,7 @@ class SchemeEntry:
     budget: BudgetBy | None = None
     settings: "type[OwnSettings] | None" = None
     assumes: str = ""
+    about: str = ""
 
     def __post_init__(self) -> None:
         unknown = sorted(self.uses - PARTIAL)
@@ -92,10 +93,19 @@ _SCHEMES = {
         uses=AIR | WAVEFORM | {"training.clip", "compression.ratio", "compression.error_feedback", "privacy.epsilon"},
         claims=True,
         budget=BudgetBy.CLAIM,
+        about="A random part of each update over the air, under power limits and a claim of ε per round (the paper's).",
     ),
-    "wfl-p": SchemeEntry(create.wfl_p, uses=AIR | WAVEFORM | {"training.clip"}),
+    "wfl-p": SchemeEntry(
+        create.wfl_p,
+        uses=AIR | WAVEFORM | {"training.clip"},
+        about="Whole updates over the air, at the level that the power limits allow; no privacy limit.",
+    ),
     "wfl-pdp": SchemeEntry(
-        create.wfl_pdp, uses=AIR | WAVEFORM | {"training.clip", "privacy.epsilon"}, claims=True, budget=BudgetBy.CLAIM
+        create.wfl_pdp,
+        uses=AIR | WAVEFORM | {"training.clip", "privacy.epsilon"},
+        claims=True,
+        budget=BudgetBy.CLAIM,
+        about="Whole updates over the air, under power limits and a claim of ε per round.",
     ),
     "dp-fedavg": SchemeEntry(
         create.dp_fedavg,
@@ -103,13 +113,15 @@ _SCHEMES = {
         claims=True,
         budget=BudgetBy.CLAIM,
         assumes="devices add their noise",
+        about="Whole updates over ideal links; each device adds its share of the noise.",
     ),
-    "fedavg": SchemeEntry(create.fedavg),
+    "fedavg": SchemeEntry(create.fedavg, about="Whole updates over ideal links, without clipping, noise or privacy."),
     "pfels-plus": SchemeEntry(
         create.pfels_plus,
         uses=AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio"},
         sampling=Sampling.POISSON,
         budget=BudgetBy.TOTAL,
+        about="PFELS with Poisson cohorts, one public level and a budget for all rounds; weak channels are silent.",
     ),
     "pfels-echo": SchemeEntry(
         create.pfels_echo,
@@ -117,12 +129,14 @@ _SCHEMES = {
         sampling=Sampling.TURNS,
         budget=BudgetBy.TOTAL,
         settings=EchoSettings,
+        about="Devices send in turns and repeat it with falling weights; the server decodes, which takes out noise.",
     ),
     "liu-simeone": SchemeEntry(
         create.liu_simeone,
         uses=AIR | WAVEFORM | TOTAL | {"training.clip"},
         budget=BudgetBy.TOTAL,
         settings=LiuSimeoneSettings,
+        about="One budget, spread over rounds whose channels are known beforehand (Liu and Simeone 2021).",
     ),
     "artificial-noise": SchemeEntry(
         create.artificial_noise,
@@ -130,12 +144,14 @@ _SCHEMES = {
         claims=True,
         budget=BudgetBy.CLAIM,
         assumes="all devices of a round add their noise",
+        about="Devices align to the weakest and spend the rest of their power on noise (Seif, Tandon and Li 2020).",
     ),
     "truncated-inversion": SchemeEntry(
         create.truncated_inversion,
         uses=AIR | WAVEFORM | {"training.clip", "channel.silent_below", "privacy.epsilon"},
         budget=BudgetBy.SWITCH,
         settings=TruncatedInversionSettings,
+        about="Devices below a gain floor are silent, the others invert their channels (Zhu, Wang and Huang 2020).",
     ),
 }
 

@@ -1,6 +1,5 @@
 """Schemes side by side, over several seeds, each as the preset has it or at its own best settings."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from pfels.config.load import tuning_grid
 from pfels.config.scheme_settings import require_used_by_any, uses
 from pfels.config.tree import Config
 from pfels.documents.run import Summary
-from pfels.documents.studies import AggregateRow, Comparison, Pair, Tuned
+from pfels.documents.studies import AggregateRow, Comparison, Tuned
 from pfels.errors import InputError
 from pfels.privacy.accountant import at_another_delta
 from pfels.privacy.calibration import Budget
@@ -20,7 +19,7 @@ from pfels.studies.aggregate import aggregate
 from pfels.studies.budget import set_by_budget
 from pfels.studies.sweep import Watch, run_points, unwatched
 from pfels.studies.tune import Study, Tuning, tune
-from pfels.studies.verdicts import paired
+from pfels.studies.verdicts import pairs
 
 SMALL_DELTA = 1e-5
 
@@ -107,21 +106,3 @@ def _row(runs: Sequence[Summary]) -> AggregateRow:
     row = aggregate(runs)
     row["server_small_delta"] = at_another_delta(row["privacy"]["server"], delta=SMALL_DELTA)
     return row
-
-
-def pairs(accuracies: Mapping[str, Sequence[float]]) -> list[Pair]:
-    """Every two schemes, the more accurate first, with their paired difference and whether it is more than chance."""
-    order = sorted(accuracies, key=lambda name: -sum(accuracies[name]))
-    found: list[Pair] = []
-    for better, other in itertools.combinations(order, 2):
-        margin = paired(accuracies[better], accuracies[other])
-        found.append(
-            {
-                "better": better,
-                "other": other,
-                "by": margin.by,
-                "standard_error": margin.error,
-                "verdict": margin.verdict.value,
-            }
-        )
-    return found

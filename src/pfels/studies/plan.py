@@ -13,7 +13,7 @@ from pfels.config.load import load_config
 from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
 from pfels.documents.studies import BoundAtK, BoundTerms, Levels, LinkPlan, Plan, SchemePlan, Theory
-from pfels.experiment.forecast import Forecast, forecast
+from pfels.experiment.forecast import Forecast, cached_draws, forecast
 from pfels.experiment.link import Link, example, frame_of, link_of, model_dimension
 from pfels.privacy.calibration import Budget
 from pfels.schemes.draws import CachedDraws
@@ -76,12 +76,12 @@ def plan(
     links = {name: link_of(each, dimension=d) for name, each in configs.items()}
     asked = {name: links[name] for name in dict.fromkeys((*names, "wfl-p"))}
     radios = {name: RadioTrace(config.data.devices) for name in asked}
-    channel = CachedDraws(links["pfels"].setting, config.seed)
+    draws = cached_draws(links)
 
-    def observe(name: str, plan: RoundPlan, draws: CachedDraws) -> None:
-        radios[name].add(plan, channel if plan.air is None else draws)
+    def observe(name: str, plan: RoundPlan, own: CachedDraws) -> None:
+        radios[name].add(plan, draws["pfels"] if plan.air is None else own)
 
-    forecasts = forecast(asked, rounds=config.rounds, frame=frame_of(config), observe=observe)
+    forecasts = forecast(asked, rounds=config.rounds, frame=frame_of(config), draws=draws, observe=observe)
     rows: dict[str, SchemePlan] = {}
     for name in names:
         own = configs[name] if radios[name].over_air else configs[name].model_copy(update={"channel": config.channel})

@@ -47,7 +47,8 @@ class RadioTrace:
         self.limits.append(draws.powers(plan.cohort) / draws.setting.dimension)
         self.coordinates.append(plan.subcarriers)
         self.trained.append(len(plan.training))
-        self.present.append(len(np.union1d(plan.cohort, plan.sending)))
+        # Only those who repeat something take part without having been drawn.
+        self.present.append(len(plan.cohort if plan.fresh is None else np.union1d(plan.cohort, plan.sending)))
         self._seen[plan.cohort] = self._seen[plan.sending] = True
 
     @property

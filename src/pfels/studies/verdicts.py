@@ -1,10 +1,13 @@
 """Whether a difference over seeds is more than chance: paired differences, and two standard errors."""
 
+import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
+
+from pfels.documents.studies import Pair
 
 DECISIVE = 2.0  # standard errors that a mean difference must be away from zero
 
@@ -52,3 +55,21 @@ def margin(values: Sequence[float]) -> Margin:
 def exactly(by: float) -> Margin:
     """A margin that no seed has a part in."""
     return Margin(by, 0.0)
+
+
+def pairs(accuracies: Mapping[str, Sequence[float]]) -> list[Pair]:
+    """Every two schemes, the more accurate first, with their paired difference and whether it is more than chance."""
+    order = sorted(accuracies, key=lambda name: -sum(accuracies[name]))
+    found: list[Pair] = []
+    for better, other in itertools.combinations(order, 2):
+        margin = paired(accuracies[better], accuracies[other])
+        found.append(
+            {
+                "better": better,
+                "other": other,
+                "by": margin.by,
+                "standard_error": margin.error,
+                "verdict": margin.verdict.value,
+            }
+        )
+    return found

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfels.runtime.memory import Scratch
 from pfels.training.batches import Batch
-from pfels.training.layers import Parameter, Tape, stack_views
+from pfels.training.layers import Parameter, Tape, linear, stack_views
 from pfels.training.networks import Network, Parameters
 from pfels.training.sgd import Rule, descend
 
@@ -41,7 +41,7 @@ def train(
     hidden = bias[0]
     shapes = [(n, hidden), *others]
     weights, first = features * hidden, (features + 1) * hidden
-    start = torch.addmm(theta[weights:first], x.reshape(-1, features), theta[:weights].view(weight))
+    start = linear(x.reshape(-1, features), theta[:weights].view(weight), theta[weights:first])
     start, gram = start.view(c, n, hidden), torch.bmm(x, x.mT).add_(1)
 
     def forward(parameters: Parameters, batch: Batch, tape: Tape) -> Tensor:

@@ -1,7 +1,7 @@
 """Momentum SGD of c devices at once, for any network: v ← mv + g, θ ← θ − ηv."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -48,7 +48,8 @@ def descend(
     """Run SGD on the devices' parameter rows, in place; returns each device's mean loss over its steps (c,)."""
     velocity = scratch.take(*rows.shape, like=rows)
     mark = scratch.mark
-    views = cache(lambda keep: stacked(rows, velocity, keep))
+    fresh = stacked(rows, velocity, 0.0)
+    views = cache(lambda keep: [replace(each, momentum=keep) for each in fresh])
     loss_sum, steps = rows.new_zeros(len(rows)), rows.new_zeros(len(rows))
     for step, batch in enumerate(batches):
         keep = rule.momentum if step else 0.0

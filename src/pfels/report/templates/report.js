@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const dark = matchMedia("screen and (prefers-color-scheme: dark)");
   const coarse = matchMedia("(pointer: coarse)");
   const hidden = new Set(); // "section/group" of every hidden line
   const axes = {}; // section → the x axis of its learning curves
@@ -12,17 +12,25 @@
 
   function traces(id) {
     const axis = axes[section(id)] || "rounds";
-    return figures[id].data.map((trace) => {
-      const { group, band, x } = trace.meta;
-      const paint = colour(`--c${group % 8}`);
+    return figures[id].data.flatMap((trace) => {
+      const { group, fixed, x } = trace.meta;
+      const paint = colour(`--${section(id)}-${group}`);
       const missing = x !== undefined && x[axis] === undefined;
-      const painted = { ...trace, visible: !missing && !hidden.has(`${section(id)}/${group}`) };
+      const painted = { ...trace, visible: !missing && (fixed || !hidden.has(`${section(id)}/${group}`)) };
       if (x !== undefined) painted.x = missing ? [] : x[axis];
-      if (band) painted.fillcolor = clear(paint);
       painted.line = { ...trace.line, color: paint };
-      if (trace.marker) painted.marker = { ...trace.marker, color: paint, line: { ...trace.marker.line, color: paint } };
-      return painted;
+      painted.marker = { ...trace.marker, color: paint, line: { ...trace.marker.line, color: paint } };
+      return trace.customdata ? [band(painted, paint), painted] : [painted];
     });
+  }
+
+  // The area between the minimum and the maximum over the seeds, as one closed line.
+  function band({ x, customdata, visible }, paint) {
+    const around = [...customdata.map((pair) => pair[1]), ...customdata.map((pair) => pair[0]).reverse()];
+    return {
+      type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", line: { width: 0, color: paint },
+      fillcolor: clear(paint), visible, x: [...x, ...[...x].reverse()], y: around,
+    };
   }
 
   function layout(id) {
@@ -42,15 +50,21 @@
     return whole;
   }
 
+  // A4 and Letter have room for 186 mm; on a screen a figure is as wide as its place.
+  let paper = false;
+  const width = (plot) => (paper ? { width: plot.closest(".small") ? 280 : 640 } : { autosize: true, width: undefined });
+
   const config = { responsive: true, displayModeBar: false };
+  const drawn = new Set();
 
   function draw(plot) {
     const id = plot.dataset.figure;
-    Plotly.react(plot, traces(id), layout(id), config);
+    drawn.add(plot);
+    Plotly.react(plot, traces(id), { ...layout(id), ...width(plot) }, config);
   }
 
   const plots = [...document.querySelectorAll(".plot")];
-  const redraw = (which) => plots.filter((plot) => section(plot.dataset.figure) === which).forEach(draw);
+  const redraw = (which) => [...drawn].filter((plot) => section(plot.dataset.figure) === which).forEach(draw);
 
   for (const button of document.querySelectorAll(".legend button")) {
     button.addEventListener("click", () => {
@@ -70,6 +84,25 @@
       redraw(curves.dataset.axes);
     });
   }
-  dark.addEventListener("change", () => plots.forEach(draw));
-  plots.forEach(draw);
+  dark.addEventListener("change", () => drawn.forEach(draw));
+
+  // Paper is white and narrow, and has also what was never scrolled to.
+  function onPaper(is) {
+    document.documentElement.classList.toggle("paper", is);
+    paper = is;
+    plots.filter((plot) => is || drawn.has(plot)).forEach(draw);
+  }
+  addEventListener("beforeprint", () => onPaper(true));
+  addEventListener("afterprint", () => onPaper(false));
+
+  // A figure is drawn shortly before it scrolls into view, so that a long page opens at once.
+  const near = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (isIntersecting) {
+        near.unobserve(target);
+        if (!drawn.has(target)) draw(target);
+      }
+    }
+  }, { rootMargin: "900px" });
+  plots.forEach((plot) => near.observe(plot));
 })();

@@ -3,10 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 BROWSER := .venv/.browser
+DOCS := .venv/.docs
 FLOWER := .venv-flower/bin
 SIONNA := .venv-sionna/bin
 
-.PHONY: setup demo demo-flower picture test test-browser test-package test-flower test-sionna notebooks fuzz kill lint constraints bench bench-check \
+.PHONY: setup demo demo-flower picture docs test test-browser test-package test-flower test-sionna notebooks fuzz kill \
+	lint constraints bench bench-check \
 	bench-peers clean
 
 setup: $(STAMP)
@@ -29,11 +31,22 @@ demo-flower: .venv-flower/.installed
 picture: setup
 	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
+# The documentation site, as pages to open from the disk or to put on any server; a warning ends the build. (Not with
+# --quiet: mkdocs then counts no warnings.)
+docs: setup $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "site: build/site/index.html"
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[docs]' -c constraints.txt
+	touch $(DOCS)
+
 test: setup
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
-# Opens a report in a real Chromium. Debian's packages are installed where they are missing, which only root may do.
-test-browser: setup $(BROWSER)
+# Opens a report and the site in a real Chromium. Debian's packages are installed where they are missing, which only
+# root may do.
+test-browser: setup docs $(BROWSER)
 	@{ command -v chromium && command -v chromedriver; } >/dev/null \
 	|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } \
 	|| { echo "test-browser: needs chromium and chromedriver: apt-get install chromium chromium-driver" >&2; exit 1; }

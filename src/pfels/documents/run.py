@@ -23,7 +23,7 @@ class Replies(TypedDict):
 class RoundRecord(TypedDict):
     """One line of `rounds.jsonl`."""
 
-    round: Count  # t, from 0; the terminal, the report and TensorBoard count rounds done, which is t + 1
+    round: Count  # t, from 0; as in the report; the terminal and TensorBoard count rounds done, t + 1
     cohort: list[Count]  # devices drawn
     participants: Count  # how many of them were heard
     silent: Count  # how many were not: silent by choice, diverged, or no answer

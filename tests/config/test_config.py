@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
@@ -74,6 +74,7 @@ def test_every_preset_is_valid_and_its_toml_reads_back_the_same(preset: str, tmp
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+@settings(deadline=None)  # a busy machine is no error
 def test_any_text_survives_toml(text: str):
     import tomllib
 

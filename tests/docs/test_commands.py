@@ -33,6 +33,7 @@ import pfels
 from pfels.cli import app
 from pfels.config.load import load_config, presets
 from pfels.data.catalog import CATALOG
+from pfels.schemes import registry
 from tests.docs.commands import Command, commands
 from tests.docs.pages import ROOT
 from tests.docs.shorter import FEW, ROUNDS, call, few, load
@@ -184,5 +185,6 @@ def _parse(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(path), *arguments])
     monkeypatch.setattr(sys, "path", [str(path.parent), str(ROOT), *sys.path])
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(registry, "_SCHEMES", dict(registry._SCHEMES))  # a study may register one
     with pytest.raises(_ParsedError):
         runpy.run_path(str(path), run_name="__main__")

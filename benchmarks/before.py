@@ -93,11 +93,13 @@ def main() -> None:
     """Measure, print a table, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path)
-    parser.add_argument("what", nargs="*", help="both by default")
+    parser.add_argument("what", nargs="*", metavar="rounds|commands", help="both by default")
     parser.add_argument("--out", type=Path, default=Path("runs/bench-before.json"))
     asked = parser.parse_args()
     trees = {"before": asked.before.absolute(), "now": HERE.parent.absolute()}
     what = asked.what or ["rounds", "commands"]
+    if unknown := set(what) - {"rounds", "commands"}:
+        parser.error(f"{', '.join(unknown)}: not one of rounds, commands")
     file, found = File(asked.out), {}
     print(f"{'':24} before: CPU s     wall s   now: CPU s     wall s   before ÷ now (CPU, wall)", flush=True)
     works = [(name, compare_rounds) for name in ROUNDS if "rounds" in what]

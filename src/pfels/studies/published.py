@@ -24,6 +24,7 @@ from pfels.privacy.calibration import calibrate
 from pfels.privacy.events import Adversary, Sampling, noise_multiplier_at
 from pfels.privacy.gaussian import gaussian_mu, mu_squared
 from pfels.runtime.lazy_torch import torch
+from pfels.training.layers import linear
 from pfels.uplink.power import align, expected_energy
 
 FILES = ("rounds.jsonl", "checkpoint.safetensors")  # of a run: the same to the bit where the arithmetic is
@@ -144,6 +145,8 @@ def arithmetic() -> str:
     a = torch.from_numpy(draw.standard_normal((300, 300), dtype=np.float32))
     b = draw.standard_normal(4096)
     parts = [(a @ a).numpy(), torch.softmax(a, 1).numpy(), np.exp(b), np.cos(b), np.log(np.abs(b)), a[:8] @ a[:8].T]
+    parts += [linear(a[:280, :64].contiguous(), a[:64, :32].contiguous(), a[0, :32].contiguous()).numpy()]
+    parts += [torch.log_softmax(a[:20].view(20, 10, 30), 1).numpy()]
     digest = hashlib.sha256(f"{torch.__version__} {np.__version__} {scipy.__version__}".encode())
     for part in parts:
         digest.update(np.asarray(part).tobytes())

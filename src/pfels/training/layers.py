@@ -18,7 +18,7 @@ from pfels.runtime.memory import Scratch
 aten = torch.ops.aten
 Step = Callable[[Tensor], Tensor | None]
 SMALLEST_LOG = -60.0  # of a probability in a gradient: smaller ones change no sum, and denormal numbers are slow
-ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")  # not in every build of PyTorch
 LARGE = 2**15  # weights of a dense layer that is worth rounding
 
 

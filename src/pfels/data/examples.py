@@ -32,8 +32,9 @@ class Examples:
 
     def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The examples and labels with these indices, which may have any shape."""
-        chosen = self.x.index_select(0, rows.reshape(-1))  # copies whole examples, which `x[rows]` does not
-        return self._floats(chosen.view(*rows.shape, *self.shape)), self.y[rows]
+        flat = rows.reshape(-1)  # whole examples are copied at a time, which `x[rows]` does not
+        chosen = self.x.index_select(0, flat).view(*rows.shape, *self.shape)
+        return self._floats(chosen), self.y.index_select(0, flat).view(rows.shape)
 
     def between(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """The examples and labels from `start` up to `stop`."""
@@ -41,8 +42,9 @@ class Examples:
         return self._floats(x.clone() if x.dtype == torch.float32 else x), self.y[start:stop]
 
     def _floats(self, x: Tensor) -> Tensor:
+        """Numbers for a network from a copy of stored ones, which may be overwritten."""
         scaled = x.float().div_(255) if x.dtype == torch.uint8 else x.float()
-        return scaled if (self.centre, self.spread) == (0.0, 1.0) else (scaled - self.centre).div_(self.spread)
+        return scaled if (self.centre, self.spread) == (0.0, 1.0) else scaled.sub_(self.centre).div_(self.spread)
 
 
 @dataclass(frozen=True)

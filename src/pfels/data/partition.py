@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -73,11 +74,16 @@ class ArrayFederation:
 
     def examples(self, devices: Sequence[int]) -> DeviceBatch:
         """The examples of these devices; padding repeats the device's own examples, with weight zero."""
-        parts = [self.parts[i] for i in devices]
-        counts = np.array([len(part) for part in parts], dtype=np.int64)
-        starts = np.cumsum(counts) - counts
-        places = starts[:, None] + np.arange(counts.max()) % counts[:, None]
-        return DeviceBatch(*self.dataset.train.take(torch.from_numpy(np.concatenate(parts)[places])), counts)
+        rows, starts, sizes = self._listed
+        counts = sizes[devices]
+        places = starts[devices][:, None] + np.arange(counts.max()) % counts[:, None]
+        return DeviceBatch(*self.dataset.train.take(torch.from_numpy(rows[places])), counts)
+
+    @cached_property
+    def _listed(self) -> tuple[Indices, Indices, Indices]:
+        """The parts one after the other, where each begins, and its size."""
+        sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
+        return np.concatenate(self.parts), np.cumsum(sizes) - sizes, sizes
 
 
 def split(

@@ -57,7 +57,7 @@ def batches(
 
 def _weights(counts: NDArray[np.int64], start: int, stop: int, device: torch.device) -> Tensor | None:
     """Per-example weights of the batch [start, stop): 1/size of the device's own batch, zero on padding."""
-    sizes = np.clip(counts - start, 0, stop - start)
+    sizes = np.minimum(np.maximum(counts - start, 0), stop - start)
     if sizes.min() == stop - start:
         return None
     real = np.arange(stop - start)[None, :] < sizes[:, None]

@@ -19,6 +19,8 @@ from pfels.training.layers import Parameter, Tape, linear, stack_views
 from pfels.training.networks import Network, Parameters
 from pfels.training.sgd import Rule, descend
 
+SMALL = 2**13  # numbers of a product that is sooner copied than multiplied by itself
+
 
 def pays(network: Network, *, examples: int, epochs: int) -> bool:
     """Whether this takes fewer multiplications than forward and backward passes through the first layer."""
@@ -51,14 +53,23 @@ def train(
 
     updates = scratch.take(c, len(theta), like=theta)
     rows = scratch.take(c, n * hidden + len(theta) - first, like=theta)
-    rows[:, : n * hidden] = 0
-    rows[:, n * hidden :] = theta[first:]
+    rows[:, : n * hidden].zero_()
+    rows[:, n * hidden :].copy_(theta[first:])
     losses = descend(rows, partial(stack_views, shapes), forward, labels=y, batches=batches, rule=rule, scratch=scratch)
     moved = rows[:, : n * hidden].view(c, n, hidden)
-    torch.bmm(x.mT, moved, out=updates[:, :weights].view(c, *weight))
+    _multiply(x.mT, moved, out=updates[:, :weights].view(c, *weight))
     torch.sum(moved, 1, out=updates[:, weights:first])
     torch.sub(rows[:, n * hidden :], theta[first:], out=updates[:, first:])
     return updates, losses
+
+
+def _multiply(a: Tensor, b: Tensor, *, out: Tensor) -> None:
+    """Products of a stack of matrices, into the rows of a larger one: small ones by way of a copy, since PyTorch
+    multiplies one by one what does not lie together."""
+    if out[0].numel() < SMALL:
+        out.copy_(torch.bmm(a, b))
+    else:
+        torch.bmm(a, b, out=out)
 
 
 def _learn_examples(moved: Parameter, chosen: Tensor | None, g: Tensor) -> None:

@@ -20,6 +20,7 @@ Step = Callable[[Tensor], Tensor | None]
 SMALLEST_LOG = -60.0  # of a probability in a gradient: smaller ones change no sum, and denormal numbers are slow
 ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")  # not in every build of PyTorch
 LARGE = 2**15  # weights of a dense layer that is worth rounding
+SMALL = 2**21  # multiplications of a product that is done before oneDNN has begun
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Parameter:
         if len(a) == 1 and a.dtype == self.velocity.dtype:
             self.velocity.view(1, a.shape[1], b.shape[2]).baddbmm_(a, b, beta=self.momentum)
         else:  # rows of a larger stack are not contiguous, and PyTorch would multiply them one by one
-            self.learn(product(a, b).reshape(self.velocity.shape))
+            found, shape = product(a, b), self.velocity.shape
+            self.learn(found if found.shape == shape else found.reshape(shape))
 
 
 def stack_views(shapes: Sequence[tuple[int, ...]], rows: Tensor, velocity: Tensor, momentum: float) -> list[Parameter]:
@@ -63,8 +65,8 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x·W + b for one matrix of examples. oneDNN, where PyTorch has it, uses wider instructions than MKL on CPUs other
-    than Intel's, and takes half the time there."""
-    if x.device.type == "cpu" and x.dtype == torch.float32 and ONEDNN:
+    than Intel's, and takes half the time there unless the matrices are small."""
+    if ONEDNN and x.device.type == "cpu" and x.dtype == torch.float32 and len(x) * weight.numel() > SMALL:
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight.T, bias, "none", [], "")
         return out
     return torch.addmm(bias, x, weight)
@@ -100,17 +102,21 @@ class Tape:
 
 def dense(tape: Tape, x: Tensor, weight: Parameter, bias: Parameter, *, first: bool = False) -> Tensor:
     """x·W + b."""
-    large = weight.value[0].numel() >= LARGE
+    large = tape.factors is not None and weight.value[0].numel() >= LARGE
     factor, w = tape.rounded(x, large=large), tape.rounded(weight.value, large=large)
 
     def back(g: Tensor) -> Tensor | None:
         by_output = tape.rounded(g, large=large)
         weight.learn_product(factor.mT, by_output)
         bias.learn(g.sum(1))
-        return None if first else torch.bmm(by_output, w.mT).to(g.dtype)
+        if first:
+            return None
+        by_input = torch.bmm(by_output, w.mT)
+        return by_input.to(g.dtype) if large else by_input
 
     tape.add(back)
-    return product(factor, w).to(x.dtype).add_(bias.value.unsqueeze(1))
+    y = product(factor, w)
+    return (y.to(x.dtype) if large else y).add_(bias.value.unsqueeze(1))
 
 
 def relu(tape: Tape, x: Tensor) -> Tensor:
@@ -239,7 +245,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None) -> tup
     wanted = labels.unsqueeze(classes)
     found = log.gather(classes, wanted)
     log.clamp_(min=SMALLEST_LOG)
-    gradient = log.exp_().scatter_add_(classes, wanted, found.new_full((), -1.0).expand_as(found))
+    gradient = log.exp_().scatter_(classes, wanted, -1.0, reduce="add")
     if weights is None:
         losses, gradient = -found.mean((1, 2)), gradient.div_(labels.shape[1])
     else:

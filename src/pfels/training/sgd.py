@@ -50,7 +50,8 @@ def descend(
     mark = scratch.mark
     fresh = stacked(rows, velocity, 0.0)
     views = cache(lambda keep: [replace(each, momentum=keep) for each in fresh])
-    loss_sum, steps = rows.new_zeros(len(rows)), rows.new_zeros(len(rows))
+    tape = Tape(scratch, keep=True, factors=rule.factors)
+    loss_sum, steps = rows.new_zeros(len(rows)), 0.0  # steps of each device, or of all
     for step, batch in enumerate(batches):
         keep = rule.momentum if step else 0.0
         if batch.active is not None:  # a device without examples in this batch keeps its velocity unchanged
@@ -59,7 +60,6 @@ def descend(
             else:
                 velocity.zero_()
             keep = 1.0
-        tape = Tape(scratch, keep=True, factors=rule.factors)
         logits = forward(views(keep), batch, tape)
         # Devices do not interact, so one backward pass from all losses gives every device's own gradient.
         losses, gradient = cross_entropy(logits, batch.of(labels), batch.weights)
@@ -72,5 +72,5 @@ def descend(
         else:
             rows.addcmul_(velocity, batch.active.unsqueeze(1), value=-rule.learning_rate)
             loss_sum += losses * batch.active
-            steps += batch.active
+            steps = steps + batch.active
     return loss_sum / steps

@@ -14,7 +14,7 @@
 # Devices train on their own data and send their updates at the same time on the same radio channel. The channel adds
 # them up, its noise hides each one, and the server sees only the noisy sum.
 #
-# The preset `demo` has 100 devices with scikit-learn's 8×8 digits, 20 of them per round. A run of PFELS takes a second:
+# The preset `demo` has 100 devices with 8×8 images of digits, 20 of them per round. A run of PFELS takes a second:
 
 # %%
 # %matplotlib inline

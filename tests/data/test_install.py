@@ -405,7 +405,7 @@ def test_the_command_gets_and_checks(pfels_data, home: Path, tmp_path: Path):
     assert (code, list(json.loads(out)["faults"]), json.loads(out)["good"]) == (1, ["test_batch.bin"], False)
     assert len(said) == 1
     assert "test_batch.bin checksum is not sha1:" in said[0]
-    assert pfels_data("data", "check", "digits")[:2] == (0, "digits: nothing to check: comes with scikit-learn\n")
+    assert pfels_data("data", "check", "digits")[:2] == (0, "digits: nothing to check: comes with pfels\n")
     assert pfels_data("data", "get", "synthetic")[0] == 0
 
 

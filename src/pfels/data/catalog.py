@@ -43,7 +43,7 @@ _ENTRIES = (
         shape=(1, 8, 8),
         classes=10,
         licence="CC BY 4.0 (UCI)",
-        sources=("comes with scikit-learn",),
+        sources=("comes with pfels",),
         train=1437,
     ),
     Entry(

@@ -51,7 +51,8 @@ def descend(
     fresh = stacked(rows, velocity, 0.0)
     views = cache(lambda keep: [replace(each, momentum=keep) for each in fresh])
     tape = Tape(scratch, keep=True, factors=rule.factors)
-    loss_sum, steps = rows.new_zeros(len(rows)), 0.0  # steps of each device, or of all
+    loss_sum = rows.new_zeros(len(rows))
+    steps: float | Tensor = 0.0  # of each device, or of all
     for step, batch in enumerate(batches):
         keep = rule.momentum if step else 0.0
         if batch.active is not None:  # a device without examples in this batch keeps its velocity unchanged

@@ -12,11 +12,11 @@ Published figures, recomputed here: `verify`. A table: `to_frame`. A page: `writ
 Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pfels.config.load import load_config, presets
+    from pfels.config.load import load_config
+    from pfels.config.preset_files import presets
     from pfels.config.tree import Config
     from pfels.errors import GuardError, InputError, RunError
     from pfels.experiment.loop import run
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from pfels.studies.tune import Tuning
     from pfels.studies.verify import verify
 
-__version__ = version("pfels")
+    __version__: str
+
 __all__ = [
     "Adversary",
     "Budget",
@@ -72,7 +73,7 @@ _MODULES = {
     "compare": "studies.compare",
     "load_config": "config.load",
     "plan": "studies.plan",
-    "presets": "config.load",
+    "presets": "config.preset_files",
     "privacy_figures": "studies.privacy",
     "reproduce": "paper.reproduce",
     "run": "experiment.loop",
@@ -86,6 +87,10 @@ _MODULES = {
 
 def __getattr__(name: str) -> object:
     """Import the public names when they are first used, so that `pfels --help` need not wait for PyTorch."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("pfels")
     if name not in _MODULES:
         raise AttributeError(f"module 'pfels' has no attribute {name!r}")
     from importlib import import_module

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from pfels.config.load import differing_keys, load_config, parse_value, presets, validate
+from pfels.config.load import differing_keys, load_config, parse_value, validate
+from pfels.config.preset_files import presets
 from pfels.config.tree import LATER_KEYS, NEUTRAL_KEYS, Config
 from pfels.errors import InputError
 from pfels.schemes import registry

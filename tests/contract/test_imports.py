@@ -26,7 +26,7 @@ def test_these_modules_do_not_load_pytorch():
 
 
 def test_the_help_waits_for_no_library_of_numbers():
-    loaded = "{'torch', 'numpy', 'scipy', 'dp_accounting', 'matplotlib'} & set(sys.modules)"
+    loaded = "{'torch', 'numpy', 'scipy', 'pydantic', 'dp_accounting', 'matplotlib'} & set(sys.modules)"
     program = f"import sys, runpy\nsys.argv = ['pfels', '--help']\n{RUN}\nsys.exit(', '.join({loaded}) or 0)"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert "Usage: pfels" in done.stdout

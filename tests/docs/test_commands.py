@@ -31,7 +31,8 @@ import typer.main
 
 import pfels
 from pfels.cli import app
-from pfels.config.load import load_config, presets
+from pfels.config.load import load_config
+from pfels.config.preset_files import presets
 from pfels.data.catalog import CATALOG
 from pfels.schemes import registry
 from tests.docs.commands import Command, commands

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pfels import cli
-from pfels.config.load import load_config, presets
+from pfels.config.load import load_config
+from pfels.config.preset_files import presets
 from pfels.config.tree import Config
 from pfels.errors import InputError
 from tests.fuzz.target import Target, part, require

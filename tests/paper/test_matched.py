@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfels.config.load import presets
+from pfels.config.preset_files import presets
 from pfels.documents.paper import Reproduction
 from pfels.errors import InputError
 from pfels.paper import claims

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pfels.config.load import load_config, presets
+from pfels.config.load import load_config
+from pfels.config.preset_files import presets
 from pfels.data import datasets
 from pfels.documents.paper import Reproduction
 from pfels.errors import InputError

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pfels.config.load import load_config, presets, tuning_grid
+from pfels.config.load import load_config, tuning_grid
+from pfels.config.preset_files import presets
 from pfels.errors import InputError
 from pfels.privacy.accountant import at_another_delta, server_loss
 from pfels.schemes.registry import usable_schemes

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from pfels import __version__
 from pfels.cli import audit, compare, data, init, plan, privacy, report, reproduce, run, sweep, verify
 from pfels.cli.help import Command, Group
 from pfels.errors import GuardError, InputError, RunError, shown
@@ -33,7 +32,9 @@ Start with:  pfels compare demo --seeds 0,1,2 --jobs 2""",
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"pfels {__version__}")
+        import pfels
+
+        print(f"pfels {pfels.__version__}")
         raise typer.Exit
 
 

@@ -7,7 +7,6 @@ import typer
 
 from pfels.cli.options import Json, Preset, Set, overrides, place, stem
 from pfels.cli.progress import progress
-from pfels.config.load import load_config
 from pfels.documents.run import RoundRecord
 from pfels.experiment.standing import Standing
 from pfels.report import audit as words
@@ -50,6 +49,8 @@ def command(
 
         pfels audit demo -s scheme=dp-fedavg --canaries 100 --runs 10
     """
+    from pfels.config.load import load_config
+
     changed = overrides(settings)
     config = load_config(preset, changed)
 

@@ -23,10 +23,7 @@ from pfels.cli.options import (
     stem,
 )
 from pfels.cli.progress import progress, watch
-from pfels.config.load import load_config
-from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.errors import InputError
-from pfels.report import comparison
 from pfels.report.terminal import budget_notes, print_json, print_notes, print_table, say
 from pfels.runtime.processes import warm_up
 
@@ -79,6 +76,10 @@ def command(
 
         pfels compare demo --tune --grid training.learning_rate=0.02,0.05,0.1
     """
+    from pfels.config.load import load_config
+    from pfels.config.scheme_settings import require_used_by_any, used_by
+    from pfels.report import comparison
+
     names = scheme_list(schemes)
     changed, numbers = overrides(settings, scheme="--schemes", seed="--seeds"), seed_list(seeds)
     budget = budget_of(total_epsilon, adversary)

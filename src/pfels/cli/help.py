@@ -32,7 +32,7 @@ class Group(TyperGroup):
 
 def complete_preset(incomplete: str) -> list[str]:
     """The presets and TOML files that begin so."""
-    from pfels.config.load import presets
+    from pfels.config.preset_files import presets
 
     files = glob.glob(f"{glob.escape(incomplete)}*.toml")
     return [name for name in presets() if name.startswith(incomplete)] + sorted(files)

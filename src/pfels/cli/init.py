@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from pfels.config.documented import starter
 from pfels.errors import InputError, shown
 from pfels.report.terminal import say
 from pfels.runtime.files import write_atomically
@@ -26,6 +25,8 @@ def command(
 
         pfels init mine.toml
     """
+    from pfels.config.documented import starter
+
     if os.path.lexists(file):
         raise InputError(f"{file}: exists; choose another name, or delete it")
     if not file.parent.is_dir():

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pfels.cli.help import complete_preset, complete_schemes, complete_setting
-from pfels.config.load import parse_override, presets
+from pfels.config.preset_files import presets
 from pfels.errors import InputError, quoted
 from pfels.privacy.checks import require_positive
 from pfels.privacy.events import Adversary
 from pfels.report.terminal import say
-from pfels.schemes.registry import scheme_names, usable_schemes
 
 if TYPE_CHECKING:
     from pfels.privacy.calibration import Budget
@@ -52,6 +51,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout,
 
 def overrides(pairs: Sequence[str] | None, **elsewhere: str) -> dict[str, Any]:
     """The -s options as keys and values; `elsewhere` names keys for which there is an option."""
+    from pfels.config.load import parse_override
+
     changed = dict(map(parse_override, pairs or []))
     for key, option in elsewhere.items():
         if key in changed:
@@ -84,6 +85,8 @@ def scheme_list(text: str | None) -> list[str]:
     """The schemes of --schemes; all that can be loaded by default, and a line about each that cannot."""
     if text is not None:
         return split_list(text, option="--schemes")
+    from pfels.schemes.registry import scheme_names, usable_schemes
+
     usable = usable_schemes()
     for name in scheme_names():
         if name not in usable:

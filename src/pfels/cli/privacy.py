@@ -3,20 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pfels.cli.help import complete_preset
 from pfels.cli.options import PRESET_HELP, WHO, Json, Set, overrides
-from pfels.config.load import load_config, presets
-from pfels.config.tree import Config
+from pfels.config.preset_files import presets
 from pfels.documents.privacy import RequiredAgainst
 from pfels.errors import InputError, shown
 from pfels.privacy.events import Adversary, Sampling
 from pfels.report.privacy_terminal import Others, show_numbers, show_preset, show_required, show_stored
 from pfels.report.terminal import say
 from pfels.report.text import counted
+
+if TYPE_CHECKING:
+    from pfels.config.tree import Config
 
 ASSUMED = (
     "Numbers alone describe a noise level that does not depend on who was drawn. A scheme whose "
@@ -151,6 +153,8 @@ def _numbers(
     sampling: Sampling | None,
     participations: int | None,
 ) -> Numbers:
+    from pfels.config.tree import Config
+
     defaults = Config()
     everyone = defaults.data.devices if devices is None else devices
     return Numbers(
@@ -193,6 +197,8 @@ def _of_preset(
     *,
     json: bool,
 ) -> None:
+    from pfels.config.load import load_config
+
     config = load_config(preset, overrides(settings))
     if participations is not None and target is None:
         raise InputError("--participations: a preset's cohorts are drawn and counted; leave it out")
@@ -227,7 +233,7 @@ def _of_directory(path: Path, given: Mapping[str, object], *, json: bool) -> Non
     show_stored(figures, f"{figures['scheme']} in {shown(path)}, seed {figures['seed']}: {part}", *more, json=json)
 
 
-def _for_everybody(config: Config, target: float) -> Others:
+def _for_everybody(config: "Config", target: float) -> Others:
     """The same budget against each adversary, and against several antennas."""
     from pfels.privacy.calibration import Budget
     from pfels.studies.floors import best_floors

@@ -9,13 +9,12 @@ import typer
 
 from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
 from pfels.cli.progress import Display, progress
-from pfels.config.load import load_config
-from pfels.config.tree import Config
 from pfels.documents.run import RoundRecord, Summary
 from pfels.experiment.standing import Standing
 from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
 
 if TYPE_CHECKING:
+    from pfels.config.tree import Config
     from pfels.experiment.result import Result
 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the unfinished run in the directory.")]
@@ -48,6 +47,8 @@ def command(
 
         torchrun --nproc-per-node=2 -m pfels run cifar10
     """
+    from pfels.config.load import load_config
+
     changed = overrides(settings)
     config = load_config(preset, changed)
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
@@ -63,7 +64,7 @@ def command(
 
 
 def _run(
-    config: Config,
+    config: "Config",
     name: str,
     label: Mapping[str, Any],
     out: Path | None,

@@ -2,32 +2,19 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from pfels.config.messages import explain, unknown_key
+from pfels.config.preset_files import preset_text, presets
 from pfels.config.scheme_settings import for_scheme, leaves, require_used
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError, nearest, quoted, shown
 from pfels.schemes.registry import scheme_entry
 
 MAXIMUM_BYTES = 2**20  # of a config file; one with every key has 2 kB
-
-
-def presets() -> list[str]:
-    """The names of the presets that ship with the package.
-
-    >>> "demo" in presets()
-    True
-    """
-    return sorted(
-        p.name.removesuffix(".toml")
-        for p in resources.files("pfels.config.presets").iterdir()
-        if p.name[-5:] == ".toml"
-    )
 
 
 def load_config(
@@ -130,7 +117,7 @@ def differing_keys(a: Config, b: Config) -> list[str]:
 def _read(preset_or_path: str | Path) -> dict[str, Any]:
     name = str(preset_or_path)
     if name in presets():
-        return tomllib.loads(resources.files("pfels.config.presets").joinpath(f"{name}.toml").read_text("utf-8"))
+        return tomllib.loads(preset_text(name))
     tree, folder = _parsed(Path(name)), Path(name).absolute().parent
     schemes = tree.get("for")
     for each in (tree, *(schemes.values() if isinstance(schemes, dict) else ())):

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pfels.config.load import load_config, presets
+from pfels.config.load import load_config
+from pfels.config.preset_files import presets
 from pfels.config.tree import Config
 from pfels.errors import InputError
 from pfels.experiment.link import link_of

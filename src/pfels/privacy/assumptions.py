@@ -7,7 +7,7 @@ or is heard by more antennas; the choice of the best of several runs is priced b
 import math
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.special import lambertw
 
 from pfels.documents.privacy import Assumption
 from pfels.privacy.gaussian import gaussian_epsilon
@@ -50,7 +50,8 @@ def best_of_runs_epsilon(*, mu: float, mean_runs: float, delta: float) -> float:
     """
     if mu == 0:
         return 0.0
-    gamma = float(brentq(lambda g: (1 / g - 1) / math.log(1 / g) - mean_runs, 1e-12, 1 - 1e-9))
+    # The mean (1/γ − 1)/log(1/γ), solved for γ by the other real branch of Lambert's W
+    gamma = math.exp(1 / mean_runs + float(lambertw(-math.exp(-1 / mean_runs) / mean_runs, -1).real))
     order = 1 + np.geomspace(1e-3, 1e5, 4000)
     other = 1 + np.geomspace(1e-6, 1e5, 4000)
     # ε(λ) = λμ²/2; the two orders are chosen independently of each other

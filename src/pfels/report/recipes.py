@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pfels.config.load import load_config, parse_value, presets
+from pfels.config.load import load_config, parse_value
+from pfels.config.preset_files import presets
 from pfels.config.scheme_settings import used_by
 from pfels.config.tree import Config
 from pfels.errors import InputError

@@ -11,7 +11,6 @@ cohorts, are known beforehand.
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import brentq
 
 from pfels.arrays import DeviceIds, Reals, Rounds
 from pfels.errors import InputError
@@ -118,5 +117,7 @@ class LiuSimeone(WflP):
         high = np.log(finite.max(initial=1.0) / shares.min()) + 1
         if not len(who) or high <= low or excess(high) <= 0:
             return at(max(low, high))
+        from scipy.optimize import brentq  # takes longer to import than most figures take
+
         root = brentq(excess, low, high, xtol=1e-13) if excess(low) < 0 else low
         return at(root if excess(root) <= 0 else root - 1e-12)

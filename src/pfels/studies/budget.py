@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 from pfels.arrays import DeviceIds, Reals
 from pfels.config.load import load_config, validate
@@ -130,6 +129,8 @@ def _noise_against_server(config: Config, budget: Budget) -> float:
         return float(np.exp(low))
     if excess(low) <= 0:  # the power limits alone meet the budget: the claim of the round with the least noise
         return float(costs(np.exp(low)).max() ** -0.5) * (1 - 1e-6)
+    from scipy.optimize import brentq  # takes longer to import than most figures take
+
     root = brentq(excess, low, high, xtol=1e-13)
     return float(np.exp(root)) * (1 + 1e-12)
 

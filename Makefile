@@ -121,11 +121,15 @@ bench-check: setup
 bench-peers: setup .venv-peers/.installed
 	$(BIN)/python benchmarks/peers.py
 
-.venv-peers/.installed: constraints.txt
+# fluke asks for torchvision, whose usual build needs PyTorch with CUDA, and for logging services. Rounds need neither: what
+# they need is named here.
+.venv-peers/.installed: constraints.txt Makefile
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	grep '^torch==' constraints.txt > .venv-peers/torch.txt
 	.venv-peers/bin/python -m pip install --quiet torch -c .venv-peers/torch.txt
-	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' -c .venv-peers/torch.txt
+	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' cerberus diskcache matplotlib \
+		omegaconf pandas psutil rich scikit-learn seaborn torchmetrics -c .venv-peers/torch.txt
+	.venv-peers/bin/python -m pip install --quiet --no-deps fluke-fl==0.8.1
 	touch $@
 
 clean:

@@ -1,4 +1,4 @@
-"""pfels, a plain PyTorch loop, pfl and Flower on the same FedAvg work, interleaved. Prints a table, writes JSON.
+"""pfels, a plain PyTorch loop, pfl, fluke and Flower on the same FedAvg work, interleaved. Prints a table, writes JSON.
 
 python benchmarks/peers.py [--peers .venv-peers/bin/python] [--out runs/bench-peers.json] [mlp cnn]
 """
@@ -37,6 +37,7 @@ def contests(name: str, peers: Path, data: Path) -> list[dict[str, list[str]]]:
     """The sides of each contest. Two simulations of Flower would slow down the others even while they wait."""
     work, python = [name, str(data)], [str(peers)]
     ours = {OURS: [sys.executable, str(HERE / "side.py"), "pfels:fedavg", *work]}
+    fluke = [*python, str(HERE / "peer_fluke.py"), *work]
     flower = [*python, str(HERE / "peer_flower.py"), *work]
     per_core = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(cores())]
     rounded = {"pfels bfloat16": [sys.executable, str(HERE / "side.py"), "pfels:fedavg::bfloat16", *work]}
@@ -46,7 +47,8 @@ def contests(name: str, peers: Path, data: Path) -> list[dict[str, list[str]]]:
         | {"plain": [sys.executable, str(HERE / "side.py"), "plain", *work]}
         | {"plain, one thread": [sys.executable, str(HERE / "side.py"), "plain:1", *work]}
         | {"pfl": [*python, str(HERE / "peer_pfl.py"), *work]}
-        | {"pfl, a process per core": [*python, *per_core, str(HERE / "peer_pfl.py"), *work]},
+        | {"pfl, a process per core": [*python, *per_core, str(HERE / "peer_pfl.py"), *work]}
+        | {"fluke": fluke, "fluke, one thread, unshuffled": [*fluke, "--lean"]},
         ours | {"flower, data kept in clients": flower},
         ours | {"flower, loading at each call": [*flower, "--load-each-call"]},
     ]

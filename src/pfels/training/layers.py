@@ -235,23 +235,31 @@ def residual(
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Each device's loss (c,), the mean over its examples or their weighted sum, and its gradient by the logits.
+    """Each device's loss (c,), the mean over its examples or their weighted sum, and its gradient by the logits, which
+    lies in memory as the logits do."""
+    axis = 1 if logits.mT.is_contiguous() else 2  # few logits lie class by class (`product`)
+    logits = logits.mT if axis == 1 else logits
+    losses, gradient = softmax_loss(logits, targets(labels, weights, like=logits, axis=axis), axis=axis)
+    return losses, gradient.mT if axis == 1 else gradient
 
-    Few logits come with those of one class next to each other (`product`), and a softmax over them is several times
-    as fast so. The gradient lies in memory as the logits do.
-    """
-    classes = 1 if logits.mT.is_contiguous() else 2
-    log = torch.log_softmax(logits.mT if classes == 1 else logits, classes)
-    wanted = labels.unsqueeze(classes)
-    found = log.gather(classes, wanted)
-    log.clamp_(min=SMALLEST_LOG)
-    gradient = log.exp_().scatter_(classes, wanted, -1.0, reduce="add")
+
+def targets(labels: Tensor, weights: Tensor | None, *, like: Tensor, axis: int) -> Tensor:
+    """What `softmax_loss` is to reach: −w at the label of each example and 0 elsewhere, in the shape of the logits
+    `like` with the classes along `axis`. The weights w (c, n) average over a device's examples; None: all alike."""
+    wanted, n = labels.unsqueeze(axis), labels.shape[1]
     if weights is None:
-        losses, gradient = -found.mean((1, 2)), gradient.div_(labels.shape[1])
-    else:
-        share = weights.unsqueeze(classes)
-        losses, gradient = -(found * share).sum((1, 2)), gradient.mul_(share)
-    return losses, gradient.mT if classes == 1 else gradient
+        return torch.zeros_like(like).scatter_(axis, wanted, -1 / n)
+    return torch.zeros_like(like).scatter_(axis, wanted, -weights.unsqueeze(axis))
+
+
+def softmax_loss(logits: Tensor, wanted: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+    """The cross-entropy of each device (c,) and its gradient by the logits.
+
+    With few classes a softmax is several times as fast along axis 1, with the logits of one class next to each other.
+    """
+    log, c = torch.log_softmax(logits, axis), len(logits)
+    losses = torch.bmm(log.view(c, 1, -1), wanted.view(c, -1, 1)).view(c)
+    return losses, torch._log_softmax_backward_data(wanted, log.clamp_(min=SMALLEST_LOG), axis, log.dtype)
 
 
 def _channels_first(x: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ def resolve(engine: str, network: Network) -> str:
     """
     if engine != "auto":
         return engine
-    return "batched" if network.head is not None else "threaded"
+    return "batched" if network.dense else "threaded"
 
 
 def chunks(engine: str, *, cohort: int, dimension: int) -> list[slice]:

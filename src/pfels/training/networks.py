@@ -39,12 +39,12 @@ Parameters = Sequence[Parameter]
 class Network:
     """A network's parameter shapes and its forward pass over stacked parameters.
 
-    `head` is the part after the first layer, for networks whose first layer is dense.
+    `dense` says that it has one or two layers, both dense, with a ReLU between them.
     """
 
     layers: tuple[Layer, ...]
     forward: Callable[[Parameters, Tensor, Tape], Tensor]
-    head: Callable[[Parameters, Tensor, Tape], Tensor] | None = None
+    dense: bool = False
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -86,28 +86,21 @@ def build(name: str, *, shape: tuple[int, ...], classes: int, hidden: int) -> Ne
 def _linear(layers: tuple[Layer, ...]) -> Network:
     """Softmax regression: one dense layer, and nothing after it."""
 
-    def head(parameters: Parameters, x: Tensor, tape: Tape) -> Tensor:
-        return x
-
     def forward(parameters: Parameters, x: Tensor, tape: Tape) -> Tensor:
         weight, bias = parameters
         return dense(tape, x.flatten(2), weight, bias, first=True)
 
-    return Network(layers, forward, head)
+    return Network(layers, forward, dense=True)
 
 
 def _mlp(layers: tuple[Layer, ...]) -> Network:
     """One hidden layer with ReLU."""
 
-    def head(parameters: Parameters, x: Tensor, tape: Tape) -> Tensor:
-        weight, bias = parameters
-        return dense(tape, relu(tape, x), weight, bias)
-
     def forward(parameters: Parameters, x: Tensor, tape: Tape) -> Tensor:
-        weight, bias, *rest = parameters
-        return head(rest, dense(tape, x.flatten(2), weight, bias, first=True), tape)
+        w1, b1, w2, b2 = parameters
+        return dense(tape, relu(tape, dense(tape, x.flatten(2), w1, b1, first=True)), w2, b2)
 
-    return Network(layers, forward, head)
+    return Network(layers, forward, dense=True)
 
 
 def _cnn(layers: tuple[Layer, ...]) -> Network:

@@ -1,6 +1,6 @@
 """Momentum SGD of c devices at once, for any network: v ← mv + g, θ ← θ − ηv."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from pfels.runtime.memory import Scratch
 from pfels.training.batches import Batch
 from pfels.training.layers import Tape, cross_entropy
-from pfels.training.networks import Network, Parameters
+from pfels.training.networks import Network
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,9 @@ def train(
 ) -> tuple[Tensor, Tensor]:
     """The updates (c, d), stored in `scratch`, and the mean loss of each device over its steps (c,)."""
     rows = scratch.take(len(x), len(theta), like=theta).copy_(theta.expand(len(x), -1))
-
-    def forward(parameters: Parameters, batch: Batch, tape: Tape) -> Tensor:
-        return network.forward(parameters, batch.of(x), tape)
-
-    losses = descend(rows, network.stacked, forward, labels=y, batches=batches, rule=rule, scratch=scratch)
-    return rows.sub_(theta), losses
-
-
-def descend(
-    rows: Tensor,
-    stacked: Callable[[Tensor, Tensor, float], Parameters],
-    forward: Callable[[Parameters, Batch, Tape], Tensor],
-    *,
-    labels: Tensor,
-    batches: Iterable[Batch],
-    rule: Rule,
-    scratch: Scratch,
-) -> Tensor:
-    """Run SGD on the devices' parameter rows, in place; returns each device's mean loss over its steps (c,)."""
     velocity = scratch.take(*rows.shape, like=rows)
     mark = scratch.mark
-    fresh = stacked(rows, velocity, 0.0)
+    fresh = network.stacked(rows, velocity, 0.0)
     views = cache(lambda keep: [replace(each, momentum=keep) for each in fresh])
     tape = Tape(scratch, keep=True, factors=rule.factors)
     loss_sum = rows.new_zeros(len(rows))
@@ -56,22 +37,36 @@ def descend(
     for step, batch in enumerate(batches):
         keep = rule.momentum if step else 0.0
         if batch.active is not None:  # a device without examples in this batch keeps its velocity unchanged
-            if step:
-                velocity.mul_(1 - (1 - rule.momentum) * batch.active.unsqueeze(1))
-            else:
-                velocity.zero_()
+            slow_down([velocity], batch.active, rule.momentum if step else None)
             keep = 1.0
-        logits = forward(views(keep), batch, tape)
+        logits = network.forward(views(keep), batch.of(x), tape)
         # Devices do not interact, so one backward pass from all losses gives every device's own gradient.
-        losses, gradient = cross_entropy(logits, batch.of(labels), batch.weights)
+        losses, gradient = cross_entropy(logits, batch.of(y), batch.weights)
         tape.back(gradient)
         scratch.give_back(mark)
-        if batch.active is None:
-            rows.sub_(velocity, alpha=rule.learning_rate)
-            loss_sum += losses
-            steps += 1
+        move([rows], [velocity], batch.active, rule)
+        loss_sum += losses
+        steps = steps + (1 if batch.active is None else batch.active)
+    return rows.sub_(theta), loss_sum / steps
+
+
+def slow_down(velocities: Iterable[Tensor], active: Tensor, momentum: float | None) -> None:
+    """v ← mv for the devices that are active; all v ← 0 without a momentum, where nothing was learned before."""
+    for velocity in velocities:
+        if momentum is None:
+            velocity.zero_()
         else:
-            rows.addcmul_(velocity, batch.active.unsqueeze(1), value=-rule.learning_rate)
-            loss_sum += losses * batch.active
-            steps = steps + batch.active
-    return loss_sum / steps
+            velocity.mul_(_by_device(1 - (1 - momentum) * active, velocity))
+
+
+def move(values: Iterable[Tensor], velocities: Iterable[Tensor], active: Tensor | None, rule: Rule) -> None:
+    """θ ← θ − ηv, of the devices that are active; None: all are."""
+    for value, velocity in zip(values, velocities, strict=True):
+        if active is None:
+            value.sub_(velocity, alpha=rule.learning_rate)
+        else:
+            value.addcmul_(velocity, _by_device(active, velocity), value=-rule.learning_rate)
+
+
+def _by_device(numbers: Tensor, like: Tensor) -> Tensor:
+    return numbers.view(-1, *[1] * (like.dim() - 1))

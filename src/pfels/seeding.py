@@ -145,9 +145,11 @@ def _by_block(
     devices: NDArray[np.int64],
     round: int,
 ) -> NDArray[D]:
-    offsets = devices % BLOCK
-    if len(devices) and devices.max() < BLOCK:  # all in the first block, which is all there is of a thousand devices
-        return draw(generator(seed, purpose, round=round), int(offsets.max()) + 1)[offsets]
+    if not len(devices):
+        return numbers
+    offsets, first = devices % BLOCK, int(devices[0]) // BLOCK * BLOCK
+    if first <= devices.min() and devices.max() < first + BLOCK:  # one block, which is all there is of a thousand
+        return draw(generator(seed, purpose, round=round, device=first), int(offsets.max()) + 1)[offsets]
     blocks, block = np.unique(devices // BLOCK, return_inverse=True)
     for i, first in enumerate((blocks * BLOCK).tolist()):
         inside = np.flatnonzero(block == i)

@@ -42,7 +42,7 @@ def antenna_costs(link: Link, *, rounds: int) -> AntennaCosts | None:
         base.append(costs)
         raised.append(costs * added_noise_factor(plan, link.setting))
         if link.setting.fading is None:
-            others.append(relative_strengths(link.draws, t, plan.sending, antennas=max(ANTENNAS)))
+            others.append(relative_strengths(link.draws, t, plan.sending, plan.air.gains, antennas=max(ANTENNAS)))
     _, who = np.unique(np.concatenate(ids), return_inverse=True)
     alone = np.concatenate(base)
 

@@ -18,6 +18,7 @@ from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.uplink.frame import Frame
 
+KEPT_GAINS = 2**21  # 32 MB: some schemes look at all rounds before the first one
 Observer = Callable[[str, RoundPlan, CachedDraws], None]
 
 
@@ -58,9 +59,8 @@ class Forecast:
         if event.participants or event.noise_multiplier > 0:
             self.noise_multipliers.append(event.noise_multiplier)
         if event.participants:
-            who = np.array(event.participants)
-            self._mu_squared[who] += event.server_costs
-            self._participations[who] += 1
+            self._mu_squared[plan.sending] += event.server_costs
+            self._participations[plan.sending] += 1
         self.subcarriers += plan.subcarriers
         self.slots += frame.slots(plan.subcarriers)
         self.silent += len(plan.cohort) - len(plan.training)
@@ -98,7 +98,7 @@ def cached_draws(links: Mapping[str, Link]) -> dict[str, CachedDraws]:
     caches: dict[tuple[object, ...], DrawCache] = {}
     cached: dict[str, CachedDraws] = {}
     for name, link in links.items():
-        draws = CachedDraws(link.setting, link.draws.seed)
+        draws = CachedDraws(link.setting, link.draws.seed, cache=DrawCache(max(3, KEPT_GAINS // link.setting.devices)))
         cached[name] = replace(draws, cache=caches.setdefault(draws.law, draws.cache))
     return cached
 

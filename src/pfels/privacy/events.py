@@ -101,8 +101,8 @@ class RoundEvent:
 
         from pfels.privacy.gaussian import mu_squared
 
-        weights = np.ones(len(self.participants)) if self.weights is None else np.array(self.weights)
-        costs = mu_squared(self.server_noise_multiplier) * weights**2
+        cost = mu_squared(self.server_noise_multiplier)
+        costs = np.full(len(self.participants), cost) if self.weights is None else cost * np.array(self.weights) ** 2
         return costs if self.exposures is None else costs * np.array(self.exposures)
 
     def __post_init__(self) -> None:

@@ -88,6 +88,10 @@ class Draws:
             low_db=law.low_db, high_db=law.high_db, scale=law.scale,
         )  # fmt: skip
 
+    def cohort_channels(self, t: int, devices: DeviceIds) -> tuple[Reals, Reals]:
+        """|h| over all subcarriers and Pᵢ/d of each device in round t."""
+        return np.abs(self.mean_gains(t, devices)), self.powers(devices) / self.setting.dimension
+
     def rand_k(self, t: int) -> Tensor:
         """The shared index set of round t, uniform over all k-subsets."""
         s, draw = self.setting, generator(self.seed, Purpose.MASK, round=t)
@@ -137,11 +141,12 @@ def _blocks(seed: Seed, dimension: int, count: int) -> list[Tensor]:
 class DrawCache:
     """Draws kept for schemes that share a seed and a channel, so that many schemes cost one drawing.
 
-    Gains and powers are kept by blocks of devices, as the seed tree gives them. Powers never change and stay; what
-    belongs to a round is dropped three rounds later.
+    Gains and powers are kept by blocks of devices, as the seed tree gives them. Powers never change and stay; of the
+    rounds, the latest `rounds` are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: int = 3) -> None:
+        self.rounds = rounds
         self._rounds: dict[int, dict[object, Any]] = {}
         self._always: dict[object, Any] = {}
 
@@ -150,7 +155,7 @@ class DrawCache:
         kept = self._always if t is None else self._rounds.setdefault(t, {})
         if key not in kept:
             kept[key] = draw()
-        if len(self._rounds) > 3:
+        if len(self._rounds) > self.rounds:
             del self._rounds[next(iter(self._rounds))]
         drawn: T = kept[key]
         return drawn
@@ -182,6 +187,11 @@ class CachedDraws(Draws):
         """By how much fading raises the energy of each device in round t."""
         key = ("inversion costs", devices.tobytes())
         return self.cache.get(t, key, lambda: Draws.inversion_costs(self, t, devices))
+
+    def cohort_channels(self, t: int, devices: DeviceIds) -> tuple[Reals, Reals]:
+        """|h| over all subcarriers and Pᵢ/d of each device in round t."""
+        key = ("channels", devices.tobytes())
+        return self.cache.get(t, key, lambda: Draws.cohort_channels(self, t, devices))
 
     def powers(self, devices: DeviceIds) -> Reals:
         """The power limit of each device, the same in every round."""

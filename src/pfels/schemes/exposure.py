@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pfels.arrays import DeviceIds, Reals
+from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
@@ -21,14 +21,14 @@ def exposures(draws: Draws, t: int, devices: DeviceIds) -> Reals:
     s = draws.setting
     if s.antennas == 1:
         return np.ones(len(devices))
-    heard: Reals = 1 + relative_strengths(draws, t, devices, antennas=s.antennas).sum(0)
+    heard: Reals = 1 + relative_strengths(draws, t, devices, draws.gains(t, devices), antennas=s.antennas).sum(0)
     return heard
 
 
-def relative_strengths(draws: Draws, t: int, devices: DeviceIds, *, antennas: int) -> Reals:
-    """|hₘ|²/(m|ĥ|)² of each device at each antenna other than the first in round t, with m the margin for gain errors:
-    what that antenna hears of it over what is priced for the first. One row per antenna."""
-    known = np.abs(draws.gains(t, devices)) * draws.setting.gain_margin
+def relative_strengths(draws: Draws, t: int, devices: DeviceIds, gains: Gains, *, antennas: int) -> Reals:
+    """|hₘ|²/(m|ĥ|)² of each device, whose gains are given, at each antenna other than the first in round t, with m the
+    margin for gain errors: what that antenna hears of it over what is priced for the first. One row per antenna."""
+    known = np.abs(gains) * draws.setting.gain_margin
     strengths: Reals = (draws.other_strengths(t, devices, antennas=antennas) / known) ** 2
     return strengths
 

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import bdtr
 
 from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.privacy.accountant import blind_server_loss, outsider_loss, server_loss
@@ -118,9 +119,7 @@ class PfelsPlus:
         rate = s.cohort_size / s.devices * level.carried
         left = 1.0
         if level.cap is not None and t >= level.cap:  # before, nobody can have sent so often
-            from scipy.stats import binom
-
-            left = float(binom.cdf(level.cap - 1, t, rate))
+            left = float(bdtr(level.cap - 1, t, rate))  # the binomial distribution function
         return max(s.devices * rate * left, 1.0)
 
     def required_noise(self) -> RequiredNoise:

@@ -26,7 +26,8 @@ class AirLink:
 
     With `weights`, one per sender, the signal of sender i arrives at level weights[i]·β instead. With `added`, sender i
     adds Gaussian noise of expected energy added[i] to its signal. `gains` are those that the senders know; `errors` are
-    the true ones over them, and `spectrum` is what differs between subcarriers.
+    the true ones over them, and `spectrum` is what differs between subcarriers. `energy_bounds` follow from the rest:
+    the maximum of E‖xᵢ‖² for each sender, the noise that it adds included.
     """
 
     gains: Gains
@@ -39,6 +40,12 @@ class AirLink:
     added: Reals | None = None
     errors: Gains | None = None
     spectrum: Spectrum | None = None
+    energy_bounds: Reals = field(init=False)
+
+    def __post_init__(self) -> None:
+        beta = self.beta if self.weights is None else self.levels
+        signal = power.expected_energy(self.gains, beta=beta, bound=self.bound, share=self.share)
+        object.__setattr__(self, "energy_bounds", signal if self.added is None else signal + self.added)
 
     @property
     def used_share(self) -> float:
@@ -54,13 +61,6 @@ class AirLink:
     def levels(self) -> Reals:
         """The level at which each sender's signal arrives."""
         return np.full(len(self.gains), self.beta) if self.weights is None else self.weights * self.beta
-
-    @property
-    def energy_bounds(self) -> Reals:
-        """The maximum of E‖xᵢ‖² for each sender, the noise that it adds included."""
-        beta = self.beta if self.weights is None else self.levels
-        signal = power.expected_energy(self.gains, beta=beta, bound=self.bound, share=self.share)
-        return signal if self.added is None else signal + self.added
 
     def added_std(self, place: int, *, width: int) -> float:
         """The standard deviation of the noise that one sender adds to each of `width` coordinates, as transmitted."""

@@ -43,8 +43,9 @@ class RadioTrace:
         self.over_air = plan.air is not None
         if plan.air is not None:
             self.energies.append(plan.air.energy_bounds)
-        self.strengths.append(np.abs(draws.mean_gains(plan.round, plan.cohort)))
-        self.limits.append(draws.powers(plan.cohort) / draws.setting.dimension)
+        strengths, limits = draws.cohort_channels(plan.round, plan.cohort)
+        self.strengths.append(strengths)
+        self.limits.append(limits)
         self.coordinates.append(plan.subcarriers)
         self.trained.append(len(plan.training))
         # Only those who repeat something take part without having been drawn.

@@ -78,7 +78,7 @@ def within(signals: Tensor, powers: Reals) -> Tensor:
 
 def check_power(expected: Reals, powers: Reals) -> None:
     """A GuardError if a device's expected energy could exceed its power limit (eq. (8))."""
-    if np.any(expected > powers * (1 + 1e-9)):
+    if (expected > powers * (1 + 1e-9)).any():
         worst = int(np.argmax(expected / powers))
         raise GuardError(
             f"expected energy {expected[worst]:.6g} exceeds the power limit {powers[worst]:.6g}: not transmitted"
@@ -88,7 +88,7 @@ def check_power(expected: Reals, powers: Reals) -> None:
 def check_signals(energies: Reals, gains: Gains, *, beta: float | Reals, bound: float) -> None:
     """A GuardError if a signal is longer than (β/|hᵢ|)·s, and so arrives with more than its norm bound s at level β."""
     allowed = (beta * bound / np.abs(gains)) ** 2 * (1 + ROUNDING)
-    if np.any(~(energies <= allowed)):
+    if not (energies <= allowed).all():
         worst = int(np.argmax(energies / allowed))
         raise GuardError(
             f"a signal of energy {energies[worst]:.6g} exceeds the {allowed[worst]:.6g} of its norm bound: "

@@ -21,11 +21,11 @@ from pfels.cli.options import (
     scheme_list,
     seed_list,
     stem,
+    warm_up_workers,
 )
 from pfels.cli.progress import progress, watch
 from pfels.errors import InputError
 from pfels.report.terminal import budget_notes, print_json, print_notes, print_table, say
-from pfels.runtime.processes import warm_up
 
 Grid = Annotated[
     list[str] | None,
@@ -90,7 +90,7 @@ def command(
             config = load_config(preset, {**used_by(name, changed), "scheme": name})
         require_used_by_any(changed, names)
         if jobs > 1:
-            warm_up("pfels.studies.sweep")  # while PyTorch is imported here
+            warm_up_workers()  # while PyTorch is imported here
 
         from pfels.seeding import TUNING_SEEDS
         from pfels.studies.compare import compare, tuning_of  # not before the input is known to be right

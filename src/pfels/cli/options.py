@@ -49,6 +49,13 @@ Against = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
 
 
+def warm_up_workers() -> None:
+    """Start what workers will be forked from, with all that a run may import."""
+    from pfels.runtime.processes import warm_up
+
+    warm_up("pfels.studies.sweep", "scipy.optimize", "dp_accounting.pld", "dp_accounting.rdp")
+
+
 def overrides(pairs: Sequence[str] | None, **elsewhere: str) -> dict[str, Any]:
     """The -s options as keys and values; `elsewhere` names keys for which there is an option."""
     from pfels.config.load import parse_override

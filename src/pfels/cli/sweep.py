@@ -5,14 +5,13 @@ from typing import Annotated
 
 import typer
 
-from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, stem
+from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, stem, warm_up_workers
 from pfels.cli.progress import progress, watch
 from pfels.cli.sweep_tables import show
 from pfels.documents.studies import GridShare, Sweep
 from pfels.errors import InputError
 from pfels.report.terminal import print_json, say
 from pfels.report.text import counted, listed
-from pfels.runtime.processes import warm_up
 
 
 def command(
@@ -47,7 +46,7 @@ def command(
     changed, numbers = overrides(settings, seed="--seeds"), seed_list(seeds)
     with progress() as display:
         if jobs > 1:
-            warm_up("pfels.studies.sweep")  # while PyTorch is imported here
+            warm_up_workers()  # while PyTorch is imported here
 
         from pfels.studies.sweep import parse_axes, sweep
 

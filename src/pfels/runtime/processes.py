@@ -22,13 +22,13 @@ Workers = Mapping[Connection, ForkServerProcess]
 Work = Callable[[T, int, Callable[[M], None]], None]  # (item, number of threads, callback for what it tells)
 
 
-def warm_up(module: str) -> None:
-    """Start the process from which workers will be forked. It imports `module` meanwhile, once for all of them.
+def warm_up(*modules: str) -> None:
+    """Start the process from which workers will be forked. It imports `modules` meanwhile, once for all of them.
 
     It is a process of its own because threads do not survive a fork: it has none, whatever runs in this one. A signal
     to the process group reaches the workers through the parent alone, so that it waits until they have saved.
     """
-    multiprocessing.set_forkserver_preload([module])
+    multiprocessing.set_forkserver_preload(list(modules))
     with _signals_ignored():  # which it inherits
         forkserver.ensure_running()
 

@@ -89,7 +89,7 @@ def model_workload(rounds: int, *, every: int, momentum: float) -> Reals:
 def averaged_workload(workload: Reals, *, every: int, average: float) -> Reals:
     """The same of the exponential average of the models, decay `average` per round."""
     kept = average**every
-    return _filtered(workload, [1 - kept], [1.0, -kept])
+    return _filtered(workload, 1 - kept, np.array([1.0, -kept]))
 
 
 def _normalised(weights: Reals) -> Reals:
@@ -99,14 +99,16 @@ def _normalised(weights: Reals) -> Reals:
 
 def _noise(weights: Reals, heard: Reals, workload: Reals) -> Reals:
     """workload ∗ C⁻¹."""
-    return _filtered(workload, [1.0], weights * heard)
+    return _filtered(workload, 1.0, weights * heard)
 
 
-def _filtered(sequence: Reals, ahead: Sequence[float], back: Sequence[float] | Reals) -> Reals:
-    """The sequence through a linear filter with these coefficients."""
-    from scipy.signal import lfilter  # only echo needs it, and its import takes as long as a plan
+def _filtered(sequence: Reals, ahead: float, back: Reals) -> Reals:
+    """y with back[0]·y_n + back[1]·y_{n−1} + … = ahead·x_n: the sequence x through a linear filter, as the solution of
+    a banded triangular system."""
+    from scipy.linalg.lapack import dtbtrs  # only echo needs it
 
-    return np.asarray(lfilter(ahead, back, sequence), np.float64)
+    solved, _ = dtbtrs(np.repeat(back[: len(sequence), None], len(sequence), 1), ahead * sequence, uplo="L")
+    return np.asarray(solved, np.float64).reshape(len(sequence))
 
 
 def _variance(noise: Reals) -> float:

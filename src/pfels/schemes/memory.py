@@ -1,5 +1,6 @@
 """What devices and server keep from round to round, and how a checkpoint holds it."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -34,11 +35,11 @@ class Memory:
         t = plan.round
         if not result.kept and result.decoded is None:
             return self
-        devices = {
-            device: kept
-            for device, kept in {**self.devices, **result.kept}.items()
-            if kept.used_until is None or kept.used_until > t
-        }
+        devices = {**self.devices, **result.kept}
+        for device in [
+            device for device, kept in devices.items() if kept.used_until is not None and kept.used_until <= t
+        ]:
+            del devices[device]
         decoded = dict(self.decoded)
         if result.decoded is not None and plan.used_until is not None:
             span = plan.used_until - t
@@ -86,12 +87,11 @@ class Memory:
 
 
 def _turns(devices: Mapping[int, Kept]) -> dict[int, dict[int, Kept]]:
-    turns: dict[int, dict[int, Kept]] = {}
-    for device in sorted(devices):
-        end = devices[device].used_until
-        if end is not None:
-            turns.setdefault(end, {})[device] = devices[device]
-    return turns
+    turns: dict[int, dict[int, Kept]] = defaultdict(dict)
+    for device, kept in sorted(devices.items()):
+        if kept.used_until is not None:
+            turns[kept.used_until][device] = kept
+    return dict(turns)
 
 
 def _sums(devices: Mapping[int, Kept]) -> dict[int, Tensor]:

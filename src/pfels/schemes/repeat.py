@@ -33,10 +33,10 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
     if missing:
         raise GuardError(f"device {min(missing)} is to repeat what it sent, but has kept nothing")
     if plan.ends is not None:
-        planned = plan.ends.tolist()
-        for device, place in places.items():
-            if memory.devices[device].used_until != planned[place]:
-                raise GuardError(f"device {device} is to repeat what it sent at another turn than the one it has kept")
+        planned = zip(places, plan.ends[first:].tolist(), strict=True)
+        other = [device for device, end in planned if memory.devices[device].used_until != end]
+        if other:
+            raise GuardError(f"device {other[0]} is to repeat what it sent at another turn than the one it has kept")
     ends = sorted(turns)
     mine = {end: turns[end] for end in ends[ranks.share(len(ends))]}
     on_air = {end: [device for device in turn if device in places] for end, turn in mine.items()}
@@ -51,8 +51,8 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
             continue
         level = levels[places[on_air[end][0]]]
         y.add_(memory.sums[end], alpha=level)
-        for device, kept in turn.items():
-            correction = (arriving[places[device]] if device in places else 0.0) - level
+        heard = [arriving[places[device]] if device in places else 0.0 for device in turn]
+        for kept, correction in zip(turn.values(), [each - level for each in heard], strict=True):
             if abs(correction) > ROUNDING * level:
                 y.add_(kept.row, alpha=correction)
     return spent

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class RunDirectory:
         """What the run was begun with, if it was begun."""
         return environment_of(self.path)
 
-    @property
+    @cached_property  # every checkpoint holds it, and the file stays as it is
     def _digest(self) -> str:
         """The hash of the config that the run was begun with: the same data may be elsewhere now."""
         kept = self.path / "config.toml"

@@ -37,7 +37,7 @@ COMMANDS = {
     "compare demo, two jobs": (*MAKE_DEMO, "--jobs", "2", "--out", "{}"),
 }
 TOGETHER = 20  # rounds that are timed as one
-TRIES = 2
+TRIES = 3
 
 
 class Both(TypedDict):

@@ -177,7 +177,33 @@ def test_a_round_that_fails_leaves_those_before_it(tmp_path: Path):
     assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 4
 
 
+def test_a_signal_while_the_rounds_before_a_failure_are_saved_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As when torchrun tells the ranks that are left to end."""
+
+    def play_round(experiment, plan, theta, memory):
+        if plan.round == 4:
+            raise RunError("another process of this run has ended")
+        return loop.simulate(experiment, plan, theta, memory)
+
+    saved = interrupt_the_first_save(monkeypatch)
+    with pytest.raises(RunError, match="another process"):
+        loop.run(small(), tmp_path / "a", play_round=play_round)
+    assert saved == [4, 4]
+    assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 4
+
+
 def test_an_interrupt_behind_the_last_round_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    saved = interrupt_the_first_save(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(small(), tmp_path / "a")
+    assert saved == [6, 6]
+    assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 6
+
+
+def interrupt_the_first_save(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rounds after which a checkpoint was to be written, of which the first was interrupted."""
     whole, saved = RunDirectory.save, []
 
     def save(self: RunDirectory, checkpoint: directory.Checkpoint, *, seconds: float) -> None:
@@ -187,10 +213,7 @@ def test_an_interrupt_behind_the_last_round_loses_none(tmp_path: Path, monkeypat
         whole(self, checkpoint, seconds=seconds)
 
     monkeypatch.setattr(RunDirectory, "save", save)
-    with pytest.raises(KeyboardInterrupt):
-        loop.run(small(), tmp_path / "a")
-    assert saved == [6, 6]
-    assert RunDirectory(tmp_path / "a", small()).checkpoint().round == 6
+    return saved
 
 
 def test_a_long_log_is_never_held_in_memory(tmp_path: Path):

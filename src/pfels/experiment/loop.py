@@ -188,7 +188,10 @@ def _play(  # noqa: PLR0917
         raise
     except RunError:
         with suppress(RunError):  # a full disk takes no more, but that other ranks are gone is no reason to lose rounds
-            save()
+            try:
+                save()
+            except KeyboardInterrupt:  # the signal that torchrun sends, once, to the ranks that are left
+                save()
         raise
     summary = _summary(experiment, state, began, over_air=play_round is simulate)
     if deployment is not None:

@@ -35,11 +35,11 @@ class Memory:
         t = plan.round
         if not result.kept and result.decoded is None:
             return self
-        devices = {**self.devices, **result.kept}
-        for device in [
-            device for device, kept in devices.items() if kept.used_until is not None and kept.used_until <= t
-        ]:
-            del devices[device]
+        devices = {
+            device: kept
+            for device, kept in {**self.devices, **result.kept}.items()
+            if kept.used_until is None or kept.used_until > t
+        }
         decoded = dict(self.decoded)
         if result.decoded is not None and plan.used_until is not None:
             span = plan.used_until - t

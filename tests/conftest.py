@@ -62,6 +62,13 @@ def _empty_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setenv("PFELS_DATA", str(tmp_path_factory.getbasetemp() / "no-data"))
 
 
+@pytest.fixture(autouse=True)
+def _same_random_numbers() -> None:
+    """PyTorch's own generator starts alike in each test, whatever ran before it in this process."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
+
 @pytest.fixture(params=scheme_names())
 def scheme(request: pytest.FixtureRequest) -> str:
     return str(request.param)

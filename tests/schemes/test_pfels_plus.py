@@ -213,7 +213,10 @@ def test_with_error_feedback_what_projection_left_out_waits_and_nothing_is_sent_
     e = build(plus(compression__error_feedback=True, compression__ratio=0.5, training__clip=0.1))
     theta, setting = e.network.initial(generator(0, Purpose.MODEL)), e.setting
     plan, chosen = e.scheme.prepare(e.draws, 0), e.scheme.indices(e.draws, theta, 0)
-    memory = Memory({device: Kept(0.01 * torch.randn(setting.dimension)) for device in plan.cohort.tolist()})
+    held = 0.01 * torch.randn(len(plan.cohort), setting.dimension)
+    held[::2, chosen] = 0  # so that this round sends the smaller part of every other device's total,
+    held[1::2] *= torch.zeros(setting.dimension).index_fill(0, chosen, 1)  # and the larger part of the others'
+    memory = Memory({device: Kept(row) for device, row in zip(plan.cohort.tolist(), held, strict=True)})
     lengths, air = [], plan.require_air()
     for part, _ in local_updates(e.training, e.draws, theta, 0, plan.sending):
         devices = plan.sending[part.places].tolist()

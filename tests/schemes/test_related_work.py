@@ -452,7 +452,6 @@ def test_what_is_kept_and_what_is_sent_are_the_clipped_update():
     e = build(small(**FEEDBACK, training__clip=0.95))
     theta, setting = e.network.initial(generator(0, Purpose.MODEL)), e.setting
     plan, chosen = e.scheme.prepare(e.draws, 0), e.scheme.indices(e.draws, theta, 0)
-    torch.manual_seed(0)
     held = {device: Kept(0.002 * torch.randn(setting.dimension)) for device in plan.cohort.tolist()[::2]}
     air, lengths = plan.require_air(), []
     for part, _ in local_updates(e.training, e.draws, theta, 0, plan.sending):

@@ -207,7 +207,7 @@ def test_devices_that_repeat_are_heard_as_if_they_sent_for_the_first_time(settin
         int(plan.sending[i]): Kept(rows[i], float(rows[i].double().norm()), int(ends[i]))
         for i in range(first, len(plan.sending))
     }
-    memory = Memory(kept, sums={})
+    memory = Memory.of(kept)
     y = torch.zeros(plan.subcarriers)
     spent = repeat(plan, memory, y, ranks=Ranks())
     at = slice(first, len(plan.sending))

@@ -146,7 +146,7 @@ def test_what_silent_devices_do_not_send_is_not_in_the_sum():
         energies = [float((a * row.double()).norm() ** 2) for a, row in zip(amplitudes, rows, strict=True)]
         assert sorted(spent) == pytest.approx(sorted(energies), rel=1e-6)
         assert result.repeated == len(rows)
-        silent += sum(len(turn) for turn in memory.turns().values()) - len(rows)
+        silent += sum(len(turn.devices) for turn in memory.turns.values()) - len(rows)
     assert silent > 20
 
 
@@ -312,10 +312,10 @@ def test_what_was_kept_is_not_repeated_if_it_is_too_long_or_gone():
     kept, y = memory.devices[device], torch.zeros(plan.subcarriers)
     longer = {**memory.devices, device: replace(kept, norm=1.01 * e.scheme.level.bound)}
     with pytest.raises(GuardError, match="norm bound"):
-        repeat(plan, replace(memory, devices=longer), y, ranks=ALONE)
+        repeat(plan, Memory.of(longer), y, ranks=ALONE)
     without = {d: k for d, k in memory.devices.items() if d != device}
     with pytest.raises(GuardError, match=f"device {device} is to repeat"):
-        repeat(plan, replace(memory, devices=without), y, ranks=ALONE)
+        repeat(plan, Memory.of(without), y, ranks=ALONE)
 
 
 # turns, blocks and bands
@@ -413,7 +413,7 @@ def test_memory_survives_a_checkpoint_and_so_does_that_of_earlier_versions():
     assert all(torch.equal(again.devices[i].row, whole.devices[i].row) for i in (1, 2, 3))
     about = [(again.devices[i].norm, again.devices[i].used_until) for i in (1, 2, 3)]
     assert about == [(1.5, 8), (0.0, None), (2.5, 9)]
-    assert {end: total.tolist() for end, total in again.sums.items()} == {8: [1.0] * 3, 9: [0.0, 1.0, 2.0, 3.0]}
+    assert {end: turn.total.tolist() for end, turn in again.turns.items()} == {8: [1.0] * 3, 9: [0.0, 1.0, 2.0, 3.0]}
     earlier = Memory.restore({"memory.ids": torch.tensor([4, 7]), "memory": torch.eye(2)}, "cpu")
     assert {i: kept.row.tolist() for i, kept in earlier.devices.items()} == {4: [1.0, 0.0], 7: [0.0, 1.0]}
 

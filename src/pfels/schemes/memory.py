@@ -1,10 +1,13 @@
 """What devices and server keep from round to round, and how a checkpoint holds it."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
+from pfels.arrays import DeviceIds, Reals
 from pfels.runtime.lazy_torch import Tensor, torch
 
 if TYPE_CHECKING:
@@ -22,34 +25,44 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What the devices of one turn keep to repeat it, in order of id, and the sum of their vectors."""
+
+    devices: DeviceIds
+    rows: Sequence[Tensor]
+    norms: Reals
+    total: Tensor
+
+
+@dataclass(frozen=True)
 class Memory:
-    """`devices`: what each device keeps. `decoded`: what the server decoded in earlier rounds, by round. `sums`: what
-    the devices of a turn keep to repeat it, added up, by the last round that uses it."""
+    """`devices`: what each device keeps. `decoded`: what the server decoded in earlier rounds, by round. `turns`: the
+    devices that repeat what they keep, turn by turn, by the last round that uses it."""
 
     devices: Mapping[int, Kept] = field(default_factory=dict)
     decoded: Mapping[int, Tensor] = field(default_factory=dict)
-    sums: Mapping[int, Tensor] = field(default_factory=dict)
+    turns: Mapping[int, Turn] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, devices: Mapping[int, Kept], decoded: Mapping[int, Tensor] | None = None) -> Self:
+        """The memory of these devices, turn by turn."""
+        return cls(devices, decoded or {}, _turns(devices))
 
     def after(self, plan: "RoundPlan", result: "RoundResult") -> Self:
         """The memory after one more round, without what no later round uses."""
         t = plan.round
         if not result.kept and result.decoded is None:
             return self
-        devices = {
-            device: kept
-            for device, kept in {**self.devices, **result.kept}.items()
-            if kept.used_until is None or kept.used_until > t
-        }
+        devices, turns = {**self.devices, **result.kept}, {**self.turns, **_turns(result.kept)}
+        for end in [end for end in turns if end <= t]:
+            for device in turns.pop(end).devices.tolist():
+                if devices[device].used_until == end:
+                    del devices[device]
         decoded = dict(self.decoded)
         if result.decoded is not None and plan.used_until is not None:
             span = plan.used_until - t
             decoded = {u: x for u, x in {**self.decoded, t: result.decoded}.items() if u + span > t}
-        sums = {end: total for end, total in {**self.sums, **_sums(result.kept)}.items() if end > t}
-        return type(self)(devices, decoded, sums)
-
-    def turns(self) -> dict[int, dict[int, Kept]]:
-        """The devices that repeat what they keep, turn by turn: by the last round that uses it."""
-        return _turns(self.devices)
+        return type(self)(devices, decoded, turns)
 
     def tensors(self) -> dict[str, Tensor]:
         """The memory as tensors by name; nothing where nothing is kept."""
@@ -83,23 +96,21 @@ class Memory:
         if "decoded" in tensors:
             sums = torch.split(tensors["decoded"].to(device), tensors["decoded.sizes"].tolist())
             decoded = dict(zip(tensors["decoded.rounds"].tolist(), sums, strict=True))
-        return cls(devices, decoded, _sums(devices))
+        return cls.of(devices, decoded)
 
 
-def _turns(devices: Mapping[int, Kept]) -> dict[int, dict[int, Kept]]:
-    turns: dict[int, dict[int, Kept]] = defaultdict(dict)
-    for device, kept in sorted(devices.items()):
-        if kept.used_until is not None:
-            turns[kept.used_until][device] = kept
-    return dict(turns)
+def _turns(devices: Mapping[int, Kept]) -> dict[int, Turn]:
+    by_end: dict[int, list[int]] = defaultdict(list)
+    for device in sorted(devices):
+        if (end := devices[device].used_until) is not None:
+            by_end[end].append(device)
+    return {end: _turn(ids, [devices[device] for device in ids]) for end, ids in by_end.items()}
 
 
-def _sums(devices: Mapping[int, Kept]) -> dict[int, Tensor]:
-    """The sum of each turn, its devices added one by one in order of id: the same bits after a restart."""
-    sums = {}
-    for end, turn in _turns(devices).items():
-        first, *others = (kept.row for kept in turn.values())
-        sums[end] = first.clone()
-        for row in others:
-            sums[end].add_(row)
-    return sums
+def _turn(ids: list[int], kept: list[Kept]) -> Turn:
+    """The vectors are added up one by one in order of id: the same bits after a restart."""
+    rows = [each.row for each in kept]
+    total = rows[0].clone()
+    for row in rows[1:]:
+        total.add_(row)
+    return Turn(np.array(ids, np.int64), rows, np.array([each.norm for each in kept]), total)

@@ -116,6 +116,8 @@ class PfelsEcho:
 
     def _learned(self, part: LocalUpdates, A: Tensor | None) -> Tensor:
         delta = clip(part.updates, bound=self.setting.bound)
+        if A is None:  # one block, whose bound s = C/√1 is the one just kept to
+            return delta
         return clip(project(delta, A), bound=self.level.bound)
 
     def _heard(self, draws: Draws, t: int) -> DeviceIds:

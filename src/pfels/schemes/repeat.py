@@ -1,66 +1,92 @@
 """Devices that repeat what they sent at their turn: what they add to the received sum, and its energy."""
 
 import math
-from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from pfels.arrays import Reals
+from pfels.arrays import Reals, Rounds
 from pfels.errors import GuardError
 from pfels.runtime.distributed import Ranks
 from pfels.runtime.lazy_torch import Tensor
-from pfels.schemes.memory import Kept, Memory
+from pfels.schemes.memory import Memory, Turn
 from pfels.schemes.plan import RoundPlan
 from pfels.uplink.power import check_signals
 
 ROUNDING = 1e-9  # relative; levels that differ by less are the same
 
 
+class Heard(NamedTuple):
+    """The devices of one turn that are on the air: their rows in the turn, and their places among the senders."""
+
+    turn: Turn
+    rows: Rounds
+    places: Rounds
+
+
 def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[float]:
     """Add to y what the devices of `plan.repeating` kept, each at its level, and return the energies.
 
-    The norms of what was kept are known, so what is beyond its bound is refused without being formed. All devices of a
-    turn have the same level L, so Σ Lᵢvᵢ = L·Σ vᵢ + Σ (Lᵢ − L)vᵢ with Lᵢ = 0 for those who are silent: the first sum is
-    known since the turn, and only the rows of the silent ones are read again.
+    The norms of what was kept are known, so what is beyond its bound is refused without being formed.
     """
     if plan.air is None or not len(plan.repeating):
         return []
-    first = len(plan.training)
-    places = {device: first + i for i, device in enumerate(plan.repeating.tolist())}
-    arriving, levels = plan.arriving_levels(slice(0, len(plan.sending))).tolist(), plan.air.levels.tolist()
-    turns = memory.turns()
-    missing = places.keys() - {device for turn in turns.values() for device in turn}
-    if missing:
-        raise GuardError(f"device {min(missing)} is to repeat what it sent, but has kept nothing")
-    if plan.ends is not None:
-        planned = zip(places, plan.ends[first:].tolist(), strict=True)
-        other = [device for device, end in planned if memory.devices[device].used_until != end]
-        if other:
-            raise GuardError(f"device {other[0]} is to repeat what it sent at another turn than the one it has kept")
-    ends = sorted(turns)
-    mine = {end: turns[end] for end in ends[ranks.share(len(ends))]}
-    on_air = {end: [device for device in turn if device in places] for end, turn in mine.items()}
-    everyone = [device for some in on_air.values() for device in some]
-    lengths = [memory.devices[device].norm for device in everyone]
+    heard = _heard(plan, memory)
+    mine = heard[ranks.share(len(heard))]
+    if not mine:
+        return []
+    lengths = np.concatenate([turn.norms[rows] for turn, rows, _ in mine])
     # Before anything is added: nothing is sent if one of them is refused.
-    spent: list[float] = repeat_energies(plan, lengths, [places[device] for device in everyone]).tolist()
+    spent: list[float] = repeat_energies(plan, lengths, np.concatenate([places for *_, places in mine])).tolist()
     if plan.air.spectrum is not None:
-        return [each for turn in mine.values() for each in _repeat_by_subcarrier(plan, turn, places, y)]
-    for end, turn in mine.items():
-        if not on_air[end]:
-            continue
-        level = levels[places[on_air[end][0]]]
-        y.add_(memory.sums[end], alpha=level)
-        heard = [arriving[places[device]] if device in places else 0.0 for device in turn]
-        for kept, correction in zip(turn.values(), [each - level for each in heard], strict=True):
-            if abs(correction) > ROUNDING * level:
-                y.add_(kept.row, alpha=correction)
+        return [energy for one in mine for energy in _repeat_by_subcarrier(plan, one, y)]
+    for vector, level in _terms(plan, mine):
+        y.add_(vector, alpha=level)
     return spent
 
 
-def _repeat_by_subcarrier(
-    plan: RoundPlan, turn: Mapping[int, Kept], places: Mapping[int, int], y: Tensor
-) -> list[float]:
+def _heard(plan: RoundPlan, memory: Memory) -> list[Heard]:
+    """Who repeats what it sent, turn by turn; a GuardError if one of them did not keep what it is to repeat."""
+    assert plan.ends is not None, "devices repeat what they sent at a known turn"
+    first, found = len(plan.training), list[Heard]()
+    ends = plan.ends[first:]
+    for end in np.unique(ends).tolist():
+        at = np.flatnonzero(ends == end)
+        turn, asked = memory.turns.get(end), plan.repeating[at]
+        rows = np.searchsorted([] if turn is None else turn.devices, asked)
+        if turn is None or not np.array_equal(turn.devices.take(rows, mode="clip"), asked):
+            raise GuardError(_missing(memory, asked.tolist(), end))
+        found.append(Heard(turn, rows, first + at))
+    return found
+
+
+def _missing(memory: Memory, devices: list[int], end: int) -> str:
+    ends = {device: memory.devices[device].used_until for device in devices if device in memory.devices}
+    device = next(device for device in devices if ends.get(device) != end)
+    if device not in ends:
+        return f"device {device} is to repeat what it sent, but has kept nothing"
+    return f"device {device} is to repeat what it sent at another turn than the one it has kept"
+
+
+def _terms(plan: RoundPlan, heard: list[Heard]) -> list[tuple[Tensor, float]]:
+    """The vectors, and the levels at which they add up to what arrives.
+
+    All devices of a turn have the same level L, so Σ Lᵢvᵢ = L·Σ vᵢ + Σ (Lᵢ − L)vᵢ with Lᵢ = 0 for those who are
+    silent: the first sum is known since the turn, and only the vectors of the silent ones are read again.
+    """
+    arriving, levels = plan.arriving_levels(slice(0, len(plan.sending))), plan.require_air().levels
+    terms: list[tuple[Tensor, float]] = []
+    for turn, rows, places in heard:
+        level = float(levels[places[0]])
+        corrections = np.full(len(turn.rows), -level)
+        corrections[rows] += arriving[places]
+        others = np.flatnonzero(np.abs(corrections) > ROUNDING * level)
+        terms.append((turn.total, level))
+        terms += [(turn.rows[row], float(corrections[row])) for row in others.tolist()]
+    return terms
+
+
+def _repeat_by_subcarrier(plan: RoundPlan, heard: Heard, y: Tensor) -> list[float]:
     """The same for one turn, where what arrives differs between subcarriers: every row is read.
 
     A row arrives at most as long as it was kept; where its energy is beyond the power limit it is scaled down to it.
@@ -69,20 +95,21 @@ def _repeat_by_subcarrier(
     spectrum = air.spectrum
     assert spectrum is not None, "the same on all subcarriers"
     arriving = plan.arriving_weights(slice(0, len(plan.sending)))
-    for place, kept in sorted((places[device], kept) for device, kept in turn.items() if device in places):
+    for place, row in sorted(zip(heard.places.tolist(), heard.rows.tolist(), strict=True)):
+        v = heard.turn.rows[row]
         scale = float(air.levels[place] / abs(air.gains[place]))
-        energy = scale**2 * spectrum.inverted_energy(kept.row, place)
+        energy = scale**2 * spectrum.inverted_energy(v, place)
         capped = min(1.0, math.sqrt(air.powers[place] / energy)) if energy else 1.0
-        spectrum.add_heard(y, kept.row, place, weight=capped * complex(arriving[place]))
+        spectrum.add_heard(y, v, place, weight=capped * complex(arriving[place]))
         spent.append(energy * capped**2)
     return spent
 
 
-def repeat_energies(plan: RoundPlan, lengths: Sequence[float], places: Sequence[int]) -> Reals:
+def repeat_energies(plan: RoundPlan, lengths: Reals, places: Rounds) -> Reals:
     """The energy with which devices at these places of `plan.sending` repeat vectors of these norms, or a GuardError if
     one is beyond its bound."""
-    air, at = plan.require_air(), np.array(places, np.int64)
-    gains, levels = air.gains[at], air.levels[at]
-    spent: Reals = (levels / np.abs(gains) * np.array(lengths)) ** 2
+    air = plan.require_air()
+    gains, levels = air.gains[places], air.levels[places]
+    spent: Reals = (levels / np.abs(gains) * lengths) ** 2
     check_signals(spent, gains, beta=levels, bound=air.bound)
     return spent

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pfels.cli.progress import _Bars
+from pfels.cli.progress_bars import Bars
 from pfels.cli.progress_lines import Lines, legend, standing_text
 from pfels.experiment.standing import Standing
 from tests.conftest import SMALL
@@ -95,7 +95,7 @@ def test_the_bars_fit_a_terminal_of_80_columns_and_show_accuracy_and_epsilon():
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80, legacy_windows=False, color_system=None)
     labels = ["pfels,privacy.total_epsilon=16,training.learning_rate=0.1,seed=0", "wfl-pdp,seed=1"]
-    with _Bars(console) as bars:
+    with Bars(console) as bars:
         assert "loading" in screen.getvalue(), "at once"
         with bars.runs(labels, [20_000, 20_000], [0.01]) as report:
             report(0, Standing(0))

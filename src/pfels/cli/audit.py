@@ -1,5 +1,7 @@
 """`pfels audit`: a privacy claim held against an attack."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,12 +9,12 @@ import typer
 
 from pfels.cli.options import Json, Preset, Set, overrides, place, stem
 from pfels.cli.progress import progress
-from pfels.documents.run import RoundRecord
 from pfels.experiment.standing import Standing
 from pfels.report import audit as words
 from pfels.report.terminal import print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
+    from pfels.documents.run import RoundRecord
     from pfels.studies.audit import Audited
 
 CanaryCount = Annotated[
@@ -77,7 +79,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _draw(found: "Audited", folder: Path, name: str) -> list[Path]:
+def _draw(found: Audited, folder: Path, name: str) -> list[Path]:
     """The picture, where there are scores to show."""
     if not found.evidence.server or found.document["stopped"]:
         return []
@@ -88,7 +90,7 @@ def _draw(found: "Audited", folder: Path, name: str) -> list[Path]:
     return [path]
 
 
-def _show(found: "Audited", name: str, *, json: bool) -> None:
+def _show(found: Audited, name: str, *, json: bool) -> None:
     document = found.document
     if json:
         print_json(document)

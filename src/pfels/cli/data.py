@@ -1,22 +1,23 @@
 """`pfels data`: list data sets, get one, verify one."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from pfels.cli.help import Command, Group
 from pfels.cli.options import Json
 from pfels.data import cache
 from pfels.data.catalog import CATALOG, Entry, find
-from pfels.documents.data import DataSet, HomeMade
 from pfels.errors import RunError
 from pfels.report.terminal import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from pfels.documents.data import DataSet, HomeMade
 
 app = typer.Typer(
     help="""Data sets: list them, get one, check one.
@@ -186,6 +187,10 @@ def _megabytes(size: int) -> str:
 @contextmanager
 def _bar() -> Iterator[cache.Progress]:
     """A live progress bar on stderr."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:

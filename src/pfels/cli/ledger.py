@@ -1,14 +1,19 @@
 """`pfels privacy --ledger`: what the devices of a deployment's node have spent, and the making of a new ledger."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pfels.documents.privacy import DeviceSpending, LedgerReport
 from pfels.errors import InputError
 from pfels.privacy.device_ledger import DeviceLedger, OwnerBudget, spent_epsilon
 from pfels.privacy.events import Adversary, Neighbours, rounded_up
 from pfels.report.terminal import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from pfels.documents.privacy import DeviceSpending, LedgerReport
 
 DELTA = 1e-5  # of the figures, where no budget is known
 

@@ -1,5 +1,7 @@
 """`pfels privacy`: every privacy figure, by adversary."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,6 @@ import typer
 from pfels.cli.help import complete_preset
 from pfels.cli.options import PRESET_HELP, WHO, Json, Set, overrides
 from pfels.config.preset_files import presets
-from pfels.documents.privacy import RequiredAgainst
 from pfels.errors import InputError, shown
 from pfels.privacy.events import Adversary, Sampling
 from pfels.report.privacy_terminal import Others, show_numbers, show_preset, show_required, show_stored
@@ -19,6 +20,7 @@ from pfels.report.text import counted
 
 if TYPE_CHECKING:
     from pfels.config.tree import Config
+    from pfels.documents.privacy import RequiredAgainst
 
 ASSUMED = (
     "Numbers alone describe a noise level that does not depend on who was drawn. A scheme whose "
@@ -233,7 +235,7 @@ def _of_directory(path: Path, given: Mapping[str, object], *, json: bool) -> Non
     show_stored(figures, f"{figures['scheme']} in {shown(path)}, seed {figures['seed']}: {part}", *more, json=json)
 
 
-def _for_everybody(config: "Config", target: float) -> Others:
+def _for_everybody(config: Config, target: float) -> Others:
     """The same budget against each adversary, and against several antennas."""
     from pfels.privacy.calibration import Budget
     from pfels.studies.floors import best_floors

@@ -1,14 +1,19 @@
 """Progress as lines for a log: one when the work begins, one a minute, one at the end."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pfels.experiment.standing import Standing
 from pfels.report.terminal import PROVEN
 from pfels.report.text import duration, epsilon
-from pfels.runtime.processes import Report
+
+if TYPE_CHECKING:
+    from pfels.runtime.processes import Report
 
 MINUTE_S = 60.0
 

@@ -1,18 +1,18 @@
 """`pfels reproduce`: the paper's tables and figures."""
 
+from __future__ import annotations
+
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pfels.cli.options import Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
 from pfels.cli.progress import progress, watch
-from pfels.documents.paper import Claim, MatchedPoint, PaperPoint, Reproduction, SchemeRow
-from pfels.documents.privacy import ClaimedFigure, ExplainedFigure
 from pfels.errors import InputError
 from pfels.paper.benchmarks import data_name
 from pfels.paper.targets import TARGETS, check, find
@@ -28,6 +28,10 @@ from pfels.report.terminal import (
     spread,
 )
 from pfels.report.text import claimed_epsilon, epsilon, seconds
+
+if TYPE_CHECKING:
+    from pfels.documents.paper import Claim, MatchedPoint, PaperPoint, Reproduction, SchemeRow
+    from pfels.documents.privacy import ClaimedFigure, ExplainedFigure
 
 LIMITED = "limited: share of the rounds in which privacy, not power, sets β."
 

@@ -1,5 +1,7 @@
 """`pfels run`: one experiment."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,12 +11,12 @@ import typer
 
 from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
 from pfels.cli.progress import Display, progress
-from pfels.documents.run import RoundRecord, Summary
 from pfels.experiment.standing import Standing
 from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
 
 if TYPE_CHECKING:
     from pfels.config.tree import Config
+    from pfels.documents.run import RoundRecord, Summary
     from pfels.experiment.result import Result
 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the unfinished run in the directory.")]
@@ -64,7 +66,7 @@ def command(
 
 
 def _run(
-    config: "Config",
+    config: Config,
     name: str,
     label: Mapping[str, Any],
     out: Path | None,
@@ -72,7 +74,7 @@ def _run(
     *,
     resume: bool,
     tensorboard: bool,
-) -> "tuple[Path, Result]":
+) -> tuple[Path, Result]:
     from pfels.experiment.directory import point_name
     from pfels.experiment.loop import run
     from pfels.experiment.tensorboard import scalars

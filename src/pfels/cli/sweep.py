@@ -1,17 +1,21 @@
 """`pfels sweep`: a grid."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, stem, warm_up_workers
 from pfels.cli.progress import progress, watch
 from pfels.cli.sweep_tables import show
-from pfels.documents.studies import GridShare, Sweep
 from pfels.errors import InputError
 from pfels.report.terminal import print_json, say
 from pfels.report.text import counted, listed
+
+if TYPE_CHECKING:
+    from pfels.documents.studies import GridShare, Sweep
 
 
 def command(

@@ -1,12 +1,16 @@
 """`pfels sweep` on a terminal: all that its JSON has, in tables of 80 columns with one row per point."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from __future__ import annotations
 
-from pfels.documents.privacy import ExplainedFigure, Figure
-from pfels.documents.studies import SweepRow
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 from pfels.report.terminal import PROVEN, number, print_notes, print_table, scientific, spread
 from pfels.report.text import claimed_epsilon, epsilon, listed, percent, seconds, short
+
+if TYPE_CHECKING:
+    from pfels.documents.privacy import ExplainedFigure, Figure
+    from pfels.documents.studies import SweepRow
 
 BLOCK = 5  # points beside each other
 DASH = "–"

@@ -1,8 +1,11 @@
 """How far a run is, for whoever watches it."""
 
-from typing import NamedTuple, Self
+from __future__ import annotations
 
-from pfels.documents.run import RoundRecord, Summary
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from pfels.documents.run import RoundRecord, Summary
 
 
 class Standing(NamedTuple):
@@ -25,6 +28,6 @@ class Standing(NamedTuple):
         """At the end of a run."""
         return cls(summary["rounds"], summary["accuracy"], summary["privacy"]["server"]["epsilon"])
 
-    def since(self, before: "Standing | None") -> "Standing":
+    def since(self, before: Standing | None) -> Standing:
         """The same with the accuracy of an earlier evaluation, where there was none since."""
         return self if before is None or self.accuracy is not None else self._replace(accuracy=before.accuracy)

@@ -1,17 +1,19 @@
 """What a round released, who may look at it, and what the paper claims for it."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from pfels.documents.privacy import ExplainedFigure, Figure
 from pfels.errors import InputError
 from pfels.privacy.checks import require_cohort, require_noise_multiplier
 
 if TYPE_CHECKING:
     from pfels.arrays import Reals
+    from pfels.documents.privacy import ExplainedFigure, Figure
 
 
 class Adversary(StrEnum):
@@ -95,7 +97,7 @@ class RoundEvent:
     exposures: tuple[float, ...] | None = None
 
     @property
-    def server_costs(self) -> "Reals":
+    def server_costs(self) -> Reals:
         """μ² = (w/z)², times the exposure, that this round costs each participant against the server."""
         import numpy as np  # which the config and the help do without, as they do without SciPy
 

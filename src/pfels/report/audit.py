@@ -1,13 +1,17 @@
 """An audit in words: one row per observer, and what each figure means."""
 
+from __future__ import annotations
+
 import math
 from decimal import Decimal
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from pfels.documents.audit import Audit, AuditView
 from pfels.privacy.events import Adversary
 from pfels.report.terminal import times
 from pfels.report.text import NONE, listed
+
+if TYPE_CHECKING:
+    from pfels.documents.audit import Audit, AuditView
 
 NAMES: tuple[Literal["server"], Literal["models"]] = ("server", "models")
 COLUMNS = ("seen by", "ε claimed", "ε estimated", "95 % interval", "ε certified", "verdict")

@@ -1,8 +1,14 @@
 """What the figures of a plan mean: too much noise, echo, against whom each ε is, and the convergence bounds."""
 
-from pfels.documents.studies import Plan, Theory
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pfels.report.terminal import PROVEN, print_notes, print_table
 from pfels.report.text import counted, listed, short
+
+if TYPE_CHECKING:
+    from pfels.documents.studies import Plan, Theory
 
 
 def drowned(planned: Plan) -> list[str]:

@@ -1,16 +1,21 @@
 """`pfels plan` on a terminal: small tables with one row per scheme, each with its notes, within 80 columns."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
 
-from pfels.documents.privacy import ExplainedFigure
-from pfels.documents.radio import DigitalCase, Joules, RadioUnits
-from pfels.documents.studies import Plan, SchemePlan
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from pfels.privacy.events import rounded_up
 from pfels.report.plan_notes import drowned, echo_notes, privacy_notes, show_theory
 from pfels.report.terminal import marked, number, print_notes, print_table
 from pfels.report.text import claimed_epsilon, duration, epsilon, joules, listed, short
 
-Cells = Callable[[SchemePlan], Sequence[str]]
+if TYPE_CHECKING:
+    from pfels.documents.privacy import ExplainedFigure
+    from pfels.documents.radio import DigitalCase, Joules, RadioUnits
+    from pfels.documents.studies import Plan, SchemePlan
+
+Cells = Callable[["SchemePlan"], Sequence[str]]
 LEVELS = ("β min", "median", "max", "privacy-limited", "z min", "median")
 NOISE = ("round", "sum", "per coordinate", "Σ‖x‖²", "channel uses")
 RADIO = ("mean dBm", "99 %", "peak", "uploads", "broadcasts", "battery")

@@ -1,25 +1,27 @@
 """Privacy figures on a terminal: each with its adversary, its neighbours and δ, and what its assumptions cost."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pfels.documents.privacy import (
-    BestFloor,
-    ClaimedFigure,
-    ExplainedFigure,
-    Figure,
-    NoiseForBudget,
-    PresetPrivacy,
-    PrivacyFigures,
-    RequiredAgainst,
-    RunPrivacy,
-    StoredPrivacy,
-)
 from pfels.privacy.events import Adversary, rounded_up
 from pfels.report.terminal import PROVEN, number, print_json, print_table, times
 
 if TYPE_CHECKING:
+    from pfels.documents.privacy import (
+        BestFloor,
+        ClaimedFigure,
+        ExplainedFigure,
+        Figure,
+        NoiseForBudget,
+        PresetPrivacy,
+        PrivacyFigures,
+        RequiredAgainst,
+        RunPrivacy,
+        StoredPrivacy,
+    )
     from pfels.privacy.calibration import RequiredNoise
 
 COLUMNS = ("figure", "ε", "δ", "adversary", "neighbours", "valid")
@@ -107,9 +109,7 @@ def _show_assumptions(figures: RunPrivacy) -> None:
     )
 
 
-def show_required(
-    target: float, need: "RequiredNoise", *, rounds: int, json: bool, others: "Others | None" = None
-) -> None:
+def show_required(target: float, need: RequiredNoise, *, rounds: int, json: bool, others: Others | None = None) -> None:
     """The noise that a budget requires; `others` are the answers for all adversaries and for several antennas."""
     loss = need.loss
     if json:

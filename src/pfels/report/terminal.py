@@ -1,5 +1,7 @@
 """Tables, notes and JSON on a terminal; privacy figures as sentences that always say against whom."""
 
+from __future__ import annotations
+
 import json
 import math
 import sys
@@ -11,14 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pfels.documents.privacy import ClaimedFigure, RunPrivacy
-from pfels.documents.run import Summary
-from pfels.documents.studies import AggregateRow, SchemePlan, Spread
 from pfels.errors import one_line
 from pfels.privacy.events import Adversary
 from pfels.report.text import joules, listed, seconds
 
 if TYPE_CHECKING:
+    from pfels.documents.privacy import ClaimedFigure, RunPrivacy
+    from pfels.documents.run import Summary
+    from pfels.documents.studies import AggregateRow, SchemePlan, Spread
     from pfels.privacy.calibration import Budget
 
 PROVEN = "proven, if receiver noise ≥ σ₀ and gains are exact"
@@ -105,7 +107,7 @@ def marked(name: str, row: AggregateRow | SchemePlan) -> str:
     return name if row.get("on_budget", True) else f"{name}†"
 
 
-def budget_notes(budget: "Budget | None", rows: Mapping[str, AggregateRow] | Mapping[str, SchemePlan]) -> list[str]:
+def budget_notes(budget: Budget | None, rows: Mapping[str, AggregateRow] | Mapping[str, SchemePlan]) -> list[str]:
     """What a common budget has done to each scheme, and which schemes it does not set."""
     if budget is None:
         return []

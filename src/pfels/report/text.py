@@ -1,11 +1,16 @@
 """Figures as text, in tables and reports alike."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from pfels.documents.privacy import Assumption, Figure, RunPrivacy
-from pfels.documents.studies import AggregateRow
+if TYPE_CHECKING:
+    from pfels.documents.privacy import Assumption, Figure, RunPrivacy
+    from pfels.documents.studies import AggregateRow
+
 
 NONE = "–"
 AS_SERVER = "as server"

@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from pydantic_core import from_json
-
 from pfels.errors import InputError, one_line, shown
 
 
@@ -36,6 +34,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
             raise ValueError("not a file")
         if path.stat().st_size > MAXIMUM_JSON:
             raise ValueError(f"more than {MAXIMUM_JSON} bytes")
+        from pydantic_core import from_json  # the help would have to wait for it
+
         content = from_json(path.read_bytes())  # it refuses deep nesting, long numbers and text that is no Unicode
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not readable as JSON ({shown(error)})") from None

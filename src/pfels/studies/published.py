@@ -24,7 +24,7 @@ from pfels.privacy.calibration import calibrate
 from pfels.privacy.events import Adversary, Sampling, noise_multiplier_at
 from pfels.privacy.gaussian import gaussian_mu, mu_squared
 from pfels.runtime.lazy_torch import torch
-from pfels.training.layers import linear
+from pfels.training.products import linear
 from pfels.uplink.power import align, expected_energy
 
 FILES = ("rounds.jsonl", "checkpoint.safetensors")  # of a run: the same to the bit where the arithmetic is

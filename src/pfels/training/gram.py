@@ -17,8 +17,9 @@ from torch import Tensor
 
 from pfels.runtime.memory import Scratch
 from pfels.training.batches import Batch
-from pfels.training.layers import aten, linear, softmax_loss, targets
+from pfels.training.layers import aten, softmax_loss, targets
 from pfels.training.networks import Network
+from pfels.training.products import linear
 from pfels.training.sgd import Rule, move, slow_down
 
 SMALL = 2**13  # numbers of a product that is sooner copied than multiplied by itself

@@ -14,13 +14,12 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pfels.runtime.memory import Scratch
+from pfels.training.products import product
 
 aten = torch.ops.aten
 Step = Callable[[Tensor], Tensor | None]
 SMALLEST_LOG = -60.0  # of a probability in a gradient: smaller ones change no sum, and denormal numbers are slow
-ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")  # not in every build of PyTorch
 LARGE = 2**15  # weights of a dense layer that is worth rounding
-SMALL = 2**21  # multiplications of a product that is done before oneDNN has begun
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,6 @@ def stack_views(shapes: Sequence[tuple[int, ...]], rows: Tensor, velocity: Tenso
     sizes = [math.prod(shape) for shape in shapes]
     pieces = zip(shapes, torch.split(rows, sizes, 1), torch.split(velocity, sizes, 1), strict=True)
     return [Parameter(r.view(-1, *shape), v.view(-1, *shape), momentum) for shape, r, v in pieces]
-
-
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """ab, for stacks of matrices. With fewer than 16 columns the transposed product is three times as fast; columns
-    then lie next to each other in memory, not rows."""
-    return torch.bmm(a, b) if b.shape[-1] >= 16 else torch.bmm(b.mT, a.mT).mT
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x·W + b for one matrix of examples. oneDNN, where PyTorch has it, uses wider instructions than MKL on CPUs other
-    than Intel's, and takes half the time there unless the matrices are small."""
-    if ONEDNN and x.device.type == "cpu" and x.dtype == torch.float32 and len(x) * weight.numel() > SMALL:
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight.T, bias, "none", [], "")
-        return out
-    return torch.addmm(bias, x, weight)
 
 
 class Tape:

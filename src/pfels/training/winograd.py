@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from pfels.training.layers import Parameter, Tape
+from pfels.training.products import multiply
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def convolve_3x3(tape: Tape, x: Tensor, weight: Parameter) -> Tensor:
     times(by.data, take(*shape).copy_(windows).view(c, places, -1), data)
     times(by.kernel, tape.rounded(weight.value).view(c, 9, -1), kernel)
     scratch.give_back(kept)
-    products = torch.bmm(data, kernel, out=take(c * places, tiles, outputs))
+    products = multiply(data, kernel, out=take(c * places, tiles, outputs))
     output_tiles = take(c, m, m, n, grid.down, grid.across, outputs)
     times(by.output, products.view(c, places, -1), output_tiles)
     y = grid.join(output_tiles).to(given)
@@ -154,10 +155,10 @@ def convolve_3x3(tape: Tape, x: Tensor, weight: Parameter) -> Tensor:
         by_products = take(c * places, tiles, outputs)
         times(by.output.mT, grid.split(tape.rounded(g)), by_products)
         used = scratch.mark
-        by_kernel = torch.bmm(data.mT, by_products, out=take(c * places, inputs, outputs))
+        by_kernel = multiply(data.mT, by_products, out=take(c * places, inputs, outputs))
         weight.learn_product(by.kernel.mT.to(x).expand(c, -1, -1), by_kernel.view(c, places, -1))
         scratch.give_back(used)
-        by_data = torch.bmm(by_products, kernel.mT, out=take(c * places, tiles, inputs))
+        by_data = multiply(by_products, kernel.mT, out=take(c * places, tiles, inputs))
         by_windows, out = take(*shape), take(*grid.padded_shape, inputs).zero_()
         times(by.data.mT, by_data.view(c, places, -1), by_windows)
         grid.add_windows(out, by_windows)

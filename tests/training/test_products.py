@@ -1,0 +1,66 @@
+"""Products by oneDNN and by MKL: the same up to rounding, whichever of them the sizes choose."""
+
+import pytest
+import torch
+
+from pfels.training import products
+from pfels.training.products import SMALL, linear, multiply, product
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest error, relative to the largest sum of magnitudes that a product of these factors could have."""
+    exact = a.double() @ b.double()
+    return float((found.double() - exact).abs().max() / (a.double().abs() @ b.double().abs()).max())
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7, 4), (2, 160, 130, 120), (2, 1, 2000, 1500)])
+def test_a_stack_of_products_is_exact_up_to_rounding_in_any_layout(shape: tuple[int, int, int, int]):
+    count, rows, inner, columns = shape
+    a, b = random(count, rows, inner), random(count, inner, columns)
+    turned = (a.mT.contiguous().mT, b.mT.contiguous().mT)
+    for x, y in [(a, b), (turned[0], b), (a, turned[1]), turned]:
+        out = torch.full((count, rows, columns), float("nan"))
+        found = multiply(x, y, out=out)
+        assert found is out
+        assert error(found, a, b) < 3e-7
+
+
+def test_the_sizes_decide_who_multiplies(monkeypatch: pytest.MonkeyPatch):
+    if not products.ONEDNN:
+        pytest.skip("this PyTorch has no oneDNN")
+    asked: list[tuple[int, ...]] = []
+    by_onednn = products._by_onednn
+
+    def counted(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        asked.append(tuple(x.shape))
+        return by_onednn(x, *others)
+
+    monkeypatch.setattr(products, "_by_onednn", counted)
+    side = 128  # 128³ = 2²¹ multiplications
+    assert side**3 == SMALL
+    for rows in (side, side + 1):
+        a, b = random(2, rows, side), random(2, side, side)
+        multiply(a, b, out=torch.empty(2, rows, side))
+        linear(a[0], b[0], torch.zeros(side))
+    assert asked == 3 * [(side + 1, side)], "two of a stack and one alone, above the limit only"
+
+
+def test_without_onednn_the_results_are_the_same_up_to_rounding(monkeypatch: pytest.MonkeyPatch):
+    a, b, bias = random(2, 160, 130), random(2, 130, 120), random(120)
+    with_it = multiply(a, b, out=torch.empty(2, 160, 120)), linear(a[0], b[0], bias)
+    monkeypatch.setattr(products, "ONEDNN", False)
+    without = multiply(a, b, out=torch.empty(2, 160, 120)), linear(a[0], b[0], bias)
+    for one, other in zip(with_it, without, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [3, 15, 16, 40])
+def test_few_columns_lie_next_to_each_other(columns: int):
+    a, b = random(4, 9, 20), random(4, 20, columns)
+    found = product(a, b)
+    assert error(found, a, b) < 3e-7
+    assert found.mT.is_contiguous() == (columns < 16)

@@ -1,6 +1,7 @@
 """Devices that repeat what they sent at their turn: what they add to the received sum, and its energy."""
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -48,15 +49,19 @@ def repeat(plan: RoundPlan, memory: Memory, y: Tensor, *, ranks: Ranks) -> list[
 def _heard(plan: RoundPlan, memory: Memory) -> list[Heard]:
     """Who repeats what it sent, turn by turn; a GuardError if one of them did not keep what it is to repeat."""
     assert plan.ends is not None, "devices repeat what they sent at a known turn"
-    first, found = len(plan.training), list[Heard]()
-    ends = plan.ends[first:]
-    for end in np.unique(ends).tolist():
-        at = np.flatnonzero(ends == end)
-        turn, asked = memory.turns.get(end), plan.repeating[at]
-        rows = np.searchsorted([] if turn is None else turn.devices, asked)
-        if turn is None or not np.array_equal(turn.devices.take(rows, mode="clip"), asked):
+    ends, found = plan.ends[len(plan.training) :], list[Heard]()
+    order = np.argsort(ends, kind="stable")
+    places, last = order + len(plan.training), ends[order]
+    cuts = [0, *(np.diff(last).nonzero()[0] + 1).tolist(), len(last)]
+    for begin, stop in pairwise(cuts):
+        at, end = places[begin:stop], int(last[begin])
+        turn, asked = memory.turns.get(end), plan.sending[at]
+        if turn is None:
             raise GuardError(_missing(memory, asked.tolist(), end))
-        found.append(Heard(turn, rows, first + at))
+        rows = turn.devices.searchsorted(asked)
+        if (turn.devices.take(rows, mode="clip") != asked).any():
+            raise GuardError(_missing(memory, asked.tolist(), end))
+        found.append(Heard(turn, rows, at))
     return found
 
 
@@ -80,7 +85,7 @@ def _terms(plan: RoundPlan, heard: list[Heard]) -> list[tuple[Tensor, float]]:
         level = float(levels[places[0]])
         corrections = np.full(len(turn.rows), -level)
         corrections[rows] += arriving[places]
-        others = np.flatnonzero(np.abs(corrections) > ROUNDING * level)
+        others = (np.abs(corrections) > ROUNDING * level).nonzero()[0]
         terms.append((turn.total, level))
         terms += [(turn.rows[row], float(corrections[row])) for row in others.tolist()]
     return terms

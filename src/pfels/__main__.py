@@ -1,5 +1,6 @@
 """The `pfels` command, and `python -m pfels`: signals come first, so that no early Ctrl-C ends in a traceback."""
 
+import os
 import sys
 
 from pfels.runtime.signals import interrupt_once
@@ -8,6 +9,8 @@ from pfels.runtime.signals import interrupt_once
 def main() -> None:
     """Run the command."""
     interrupt_once()
+    # NumPy and SciPy bring thread pools of their own, whose threads spin while they wait for work that we hardly have.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from pfels.cli import main as command
     except KeyboardInterrupt:

@@ -48,9 +48,9 @@ class RadioTrace:
         self.limits.append(limits)
         self.coordinates.append(plan.subcarriers)
         self.trained.append(len(plan.training))
-        # Only those who repeat something take part without having been drawn.
-        self.present.append(len(plan.cohort if plan.fresh is None else np.union1d(plan.cohort, plan.sending)))
-        self._seen[plan.cohort] = self._seen[plan.sending] = True
+        # Only those who repeat something take part without having been drawn: their echo ends before their next turn.
+        self.present.append(len(plan.cohort) + len(plan.repeating))
+        self._seen[plan.cohort] = True
 
     @property
     def participating(self) -> int:

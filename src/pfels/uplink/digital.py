@@ -42,8 +42,10 @@ def cheapest_snr(*, amplifier_w: Reals, circuit_w: float) -> Reals:
     wanted = circuit_w / amplifier_w
     x: Reals = np.sqrt(2 * wanted)  # for small x the left side is x²/2
     for _ in range(60 if circuit_w > 0 else 0):
-        log = np.log1p(x)
+        log, before = np.log1p(x), x
         x = x - ((1 + x) * log - x - wanted) / log
+        if (np.abs(x - before) <= 1e-9 * x).all():  # each step doubles the number of digits: all are right by now
+            break
     return x
 
 

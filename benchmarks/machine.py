@@ -85,6 +85,7 @@ def _on_all_cores(work: Callable[[], object], flops: float, times: int = 8) -> f
     best = [math.inf] * cores()
 
     def measure(core: int) -> None:
+        torch.get_num_threads()  # only now does a new thread keep to one; until then it splits a product over all cores
         for _ in range(times):
             began = time.thread_time()
             work()

@@ -1,4 +1,4 @@
-"""A round of PFELS-echo against one of PFELS+: median seconds, sides taking turns, once all bands are in use.
+"""A round of PFELS-echo against one of PFELS+: median wall and CPU seconds, sides taking turns, once all bands are in use.
 
 python benchmarks/echo.py [fashion] [--bands 31] [--rounds 80]
 
@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from machine import busy_seconds
 from pfels.config.load import load_config
 from pfels.experiment import loop
 from pfels.experiment.directory import RunDirectory
@@ -35,14 +36,18 @@ def main() -> None:
         experiments = [build(config) for config in configs]
         states = [RunState.fresh(experiment) for experiment in experiments]
         bands = experiments[1].scheme.level.bands
-        times: tuple[list[float], list[float]] = ([], [])
+        times: tuple[list[tuple[float, float]], ...] = ([], [])
         for t in range(bands + asked.rounds):
+            if t == bands:
+                started, own, all_of_them = time.perf_counter(), time.process_time(), busy_seconds()
             for side in (0, 1):
-                began = time.perf_counter()
+                began, used = time.perf_counter(), time.process_time()
                 states[side], _ = loop.advance(experiments[side], states[side], loop.simulate)
                 if t >= bands:
-                    times[side].append(time.perf_counter() - began)
-        plus, echo = (statistics.median(each) for each in times)
+                    times[side].append((time.perf_counter() - began, time.process_time() - used))
+        others = busy_seconds() - all_of_them - (time.process_time() - own)
+        load = max(0.0, others / (time.perf_counter() - started))
+        plus, echo = ([statistics.median(part) for part in zip(*each, strict=True)] for each in times)
         with tempfile.TemporaryDirectory() as folder:
             directory = RunDirectory(Path(folder), configs[1])
             directory.log.touch()
@@ -51,8 +56,10 @@ def main() -> None:
             directory.save(checkpoint, seconds=0.0)
             saved = time.perf_counter() - began
             size = (Path(folder) / "checkpoint.safetensors").stat().st_size
-    print(f"{asked.preset}, {bands} bands: pfels-plus {1000 * plus:.1f} ms, pfels-echo {1000 * echo:.1f} ms per round")
-    print(f"ratio {echo / plus:.2f}; a checkpoint of echo takes {saved:.2f} s and {size / 1e6:.0f} MB")
+    for name, (wall, cpu) in {"pfels-plus": plus, "pfels-echo": echo}.items():
+        print(f"{asked.preset}, {bands} bands, {name:10} {1000 * wall:6.1f} ms per round, {1000 * cpu:6.1f} ms of CPU")
+    print(f"ratio {echo[0] / plus[0]:.2f}, of CPU {echo[1] / plus[1]:.2f}; others used {load:.2f} cores")
+    print(f"a checkpoint of echo takes {saved:.2f} s and {size / 1e6:.0f} MB")
 
 
 if __name__ == "__main__":

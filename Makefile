@@ -113,7 +113,7 @@ constraints:
 bench: setup
 	$(BIN)/python benchmarks/bench.py
 
-# Fails if a ratio to the plain loop has fallen below 0.8 of that in docs/results/bench.json.
+# Fails if a ratio to the plain loop has fallen below 0.8 of that in docs/results, measured on the same processor.
 bench-check: setup
 	$(BIN)/python benchmarks/check.py
 

@@ -1,9 +1,9 @@
 """Whether pfels has become slower: its ratios to a plain PyTorch loop against those of the last figures.
 
-python benchmarks/check.py [docs/results/bench.json]
+python benchmarks/check.py [docs/results/bench.json docs/results/bench-zen4.json]
 
-Ratios of CPU seconds are compared, measured anew on the same kind of processor. One that has fallen by more than a
-fifth is printed, and the exit code is 1.
+Ratios of CPU seconds are compared, measured anew, with those of the file that is of the same kind of processor. One
+that has fallen by more than a fifth is printed, and the exit code is 1.
 """
 
 import json
@@ -16,6 +16,7 @@ from bench import ModelFigures, bench_models
 from machine import cpu_model
 from work import WORKS
 
+FILES = ("docs/results/bench.json", "docs/results/bench-zen4.json")
 ALLOWED = 0.8  # of the last ratio: between two quiet runs they differ by less than a tenth
 
 
@@ -35,10 +36,10 @@ def slower(last: dict[str, Any], now: dict[str, ModelFigures]) -> Iterator[str]:
 
 def main() -> None:
     """Measure every work of the last figures, and compare."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results/bench.json")
-    last = json.loads(path.read_text())
-    if last["cpu"] != cpu_model():
-        print(f"{path}: of another processor ({last['cpu']}); make figures here first: make bench", file=sys.stderr)
+    files = {path: json.loads(Path(path).read_text()) for path in sys.argv[1:] or FILES}
+    path, last = next(((path, last) for path, last in files.items() if last["cpu"] == cpu_model()), (None, {}))
+    if path is None:
+        print(f"{', '.join(files)}: of other processors; make figures here first: make bench", file=sys.stderr)
         raise SystemExit(2)
     found = list(slower(last, dict(bench_models([name for name in WORKS if name in last]))))
     print("\n".join(found) or f"no ratio has fallen below {ALLOWED} of that in {path}")

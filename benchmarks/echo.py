@@ -1,4 +1,4 @@
-"""A round of PFELS-echo against one of PFELS+: median wall and CPU seconds, sides taking turns, once all bands are in use.
+"""A round of PFELS-echo against one of PFELS+: median wall and CPU seconds, taking turns, once all bands are in use.
 
 python benchmarks/echo.py [fashion] [--bands 31] [--rounds 80]
 

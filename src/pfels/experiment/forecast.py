@@ -54,7 +54,7 @@ class Forecast:
         if plan.air is not None:
             self.betas.append(plan.air.beta)
             self.limits[plan.air.limit] += math.isfinite(plan.air.beta)
-            self.energies.append(math.fsum(plan.air.energy_bounds))
+            self.energies.append(math.fsum(plan.air.energy_bounds.tolist()))
         self._add_noise(plan)
         if event.participants or event.noise_multiplier > 0:
             self.noise_multipliers.append(event.noise_multiplier)

@@ -52,7 +52,7 @@ class Ledger:
             server=self.server.after(plan.event),
             noise_multipliers=multipliers,
             energy=None if result.energy is None else (self.energy or 0.0) + result.energy,
-            energy_bound=None if air is None else (self.energy_bound or 0.0) + math.fsum(air.energy_bounds),
+            energy_bound=None if air is None else (self.energy_bound or 0.0) + math.fsum(air.energy_bounds.tolist()),
             subcarriers=self.subcarriers + plan.subcarriers,
             slots=self.slots + slots,
             silent=self.silent + _silent(plan, result),

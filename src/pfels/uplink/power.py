@@ -43,7 +43,7 @@ def align(gains: Gains, powers: Reals, *, bound: float, share: float, privacy_li
     `bound` is ητC₁ and `share` is k/d. With share = 1 this is eq. (37), and with privacy_limit = ∞ eq. (36). If
     no device transmits and nothing limits β, β is infinite: the round adds no noise and changes nothing.
     """
-    weakest_amplitude = float(np.min(np.abs(gains) * np.sqrt(powers), initial=math.inf))
+    weakest_amplitude = float((np.abs(gains) * np.sqrt(powers)).min(initial=math.inf))
     power_limit = beta_limit(weakest_amplitude, bound=bound, share=share)
     if power_limit <= privacy_limit:
         return Alignment(power_limit, "power")

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +39,33 @@ def report_forever(item: int, threads: int, done: Report) -> None:
         done(os.getpid())
 
 
+class Arriving:
+    """Work that fails. One worker has it at once; any other needs a second to read it, and ignores signals so long."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Callable[[Path], "Arriving"], tuple[Path]]:
+        return arrive, (self.mark,)
+
+    def __call__(self, item: int, threads: int, done: Report) -> None:
+        raise GuardError(f"the limit of item {item}")
+
+
+def arrive(mark: Path) -> Arriving:
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        time.sleep(1)
+    return Arriving(mark)
+
+
+def fail_while_another_worker_starts(mark: Path) -> None:
+    with pytest.raises(GuardError, match="the limit of item 0"):
+        run_jobs(Arriving(mark), {0: 0, 1: 1}, jobs=2, report=ignore)
+    print("ended")
+
+
 def ignore(key: int, done: int) -> None:
     pass
 
@@ -53,6 +83,17 @@ def test_a_failure_is_raised_unchanged_and_stops_the_other_workers():
     assert str(failure.value) == "the limit of item 1"
     assert "in fail" in failure.value.__notes__[0]
     assert time.monotonic() - began < 60
+
+
+def test_a_worker_that_is_only_starting_is_stopped_too(tmp_path: Path):
+    """In a process of its own: a worker that misses its signal would be waited for without end."""
+    code = "import sys, pathlib; from tests.runtime import test_processes as own; "
+    code += "own.fail_while_another_worker_starts(pathlib.Path(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "mark")],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "ended\n", done.stderr
 
 
 def test_a_killed_worker_is_noticed_at_once():

@@ -50,16 +50,24 @@ def run_jobs(work: Work[T, M], items: Mapping[int, T], *, jobs: int, report: Rep
             workers[parent_end].start()
             worker_end.close()  # now only the worker holds it, so the pipe closes when the worker ends
         _distribute(workers, iter(items.items()), report)
-    except BaseException:
-        for worker in workers.values():  # anything that stops the parent stops the workers, which save a checkpoint
-            if worker.pid is not None:
-                worker.terminate()
+    except BaseException:  # anything that stops the parent stops the workers, which save a checkpoint
+        _stop([worker for worker in workers.values() if worker.pid is not None])
         raise
     finally:
         for pipe, worker in workers.items():
             if worker.pid is not None:
                 worker.join()
             pipe.close()
+
+
+def _stop(workers: list[ForkServerProcess]) -> None:
+    """Signal the workers until all have ended. A worker that is only starting ignores signals, like the process that it
+    is forked from, so the first one may be lost. One that has been interrupted ignores the rest while it saves."""
+    while workers:
+        for worker in workers:
+            worker.terminate()
+        wait([worker.sentinel for worker in workers], timeout=0.2)
+        workers = [worker for worker in workers if worker.is_alive()]
 
 
 def _distribute(workers: Workers, items: Iterator[tuple[int, T]], report: Report[Any]) -> None:

@@ -294,6 +294,26 @@ def test_help_does_not_wait_for_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.parametrize(("given", "kept"), [(None, "1"), ("3", "3")])
+def test_the_command_keeps_openblas_to_one_thread_unless_told_otherwise(given: str | None, kept: str):
+    code = """
+import os, sys
+sys.argv = ["pfels", "privacy", "demo", "-s", "rounds=3"]
+from pfels.__main__ import main
+try:
+    main()
+finally:
+    print(os.environ["OPENBLAS_NUM_THREADS"], len(os.listdir("/proc/self/task")))
+"""
+    clean = {key: value for key, value in os.environ.items() if key not in {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}}
+    clean |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=True)
+    limit, threads = done.stdout.split("\n")[-2].split()
+    assert limit == kept
+    if given is None:
+        assert threads == "1", "it is set before NumPy is loaded"
+
+
 def test_init_writes_a_config_that_runs_and_never_overwrites_one(pfels, tmp_path: Path):
     done = pfels("init", "my config.toml")
     assert (done.returncode, done.stdout) == (0, "")

@@ -2,9 +2,14 @@
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 
+from pfels.runtime.memory import Scratch
+from pfels.runtime.threads import OrderedPool, one_thread_each
 from pfels.training import products
+from pfels.training.layers import Parameter, Tape
 from pfels.training.products import SMALL, linear, multiply, product
+from pfels.training.winograd import convolve_3x3
 
 
 def random(*shape: int) -> torch.Tensor:
@@ -56,6 +61,36 @@ def test_without_onednn_the_results_are_the_same_up_to_rounding(monkeypatch: pyt
     without = multiply(a, b, out=torch.empty(2, 160, 120)), linear(a[0], b[0], bias)
     for one, other in zip(with_it, without, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_the_bits_do_not_depend_on_the_number_of_workers():
+    parts = [(random(2, 160, 130) * i, random(2, 130, 120)) for i in range(1, 9)]
+
+    def work(part: tuple[torch.Tensor, torch.Tensor], scratch: Scratch) -> torch.Tensor:
+        return multiply(*part, out=torch.empty(2, 160, 120))
+
+    with one_thread_each():
+        alone, together = (list(OrderedPool(workers).map(work, parts)) for workers in (1, 3))
+    assert all(torch.equal(one, other) for one, other in zip(alone, together, strict=True))
+
+
+def test_convolutions_large_enough_for_onednn_are_plain_ones_up_to_rounding():
+    x, kernels, g = random(1, 9, 16, 16, 128), random(1, 3, 3, 128, 128) / 34, random(1, 9, 16, 16, 128)
+    tape, velocity = Tape(Scratch(), keep=True), torch.zeros_like(kernels)
+    y = convolve_3x3(tape, x, Parameter(kernels, velocity, momentum=0.0))
+    by_input = tape.back(g)
+    image, plain = x[0].permute(0, 3, 1, 2).requires_grad_(), kernels[0].permute(3, 2, 0, 1).requires_grad_()
+    wanted = F.conv2d(image, plain, padding=1)
+    wanted.backward(g[0].permute(0, 3, 1, 2))
+    assert by_input is not None
+    assert image.grad is not None
+    assert plain.grad is not None
+    for found, exact in [
+        (y[0].permute(0, 3, 1, 2), wanted.detach()),
+        (by_input[0].permute(0, 3, 1, 2), image.grad),
+        (velocity[0].permute(3, 2, 0, 1), plain.grad),
+    ]:
+        assert (found - exact).norm() <= 1e-5 * exact.norm()
 
 
 @pytest.mark.parametrize("columns", [3, 15, 16, 40])

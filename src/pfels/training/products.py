@@ -1,7 +1,7 @@
 """Products of matrices in single precision, by whichever of PyTorch's two libraries is faster at them.
 
 oneDNN uses wider instructions than MKL on CPUs other than Intel's, and takes half the time there unless the matrices
-are small. Which of the two it is depends on the sizes alone.
+are small. On one machine the sizes alone decide, so the same product always has the same bits.
 """
 
 import torch

@@ -97,8 +97,8 @@ def _distribute(workers: Workers, items: Iterator[tuple[int, T]], report: Report
 def _work_loop(work: Work[Any, Any], pipe: Connection, threads: int) -> None:
     """Process items in a worker until there are none left, a signal stops it, or its parent is gone."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the one signal that the parent sends
-    interrupt_once()
     with suppress(KeyboardInterrupt, EOFError, OSError):
+        interrupt_once()
         pipe.send(("idle", None, None))
         while (received := pipe.recv()) is not None:
             key, item = received

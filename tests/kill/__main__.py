@@ -138,20 +138,32 @@ def _wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _is_busy(folder: Path) -> bool:
-    """Whether a command ended because workers of the one before, which was killed, are still at work for a moment."""
-    lines = folder.with_suffix(".log").read_text(errors="replace").splitlines()
-    return bool(lines) and "another process" in lines[-1]
+class Log:
+    """What the commands in a folder have printed since now; workers of an earlier one may print in between."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder.with_suffix(".log")
+        self._began = self._path.stat().st_size if self._path.exists() else 0
+
+    @property
+    def text(self) -> str:
+        return self._path.read_bytes()[self._began :].decode(errors="replace")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command gave up because workers of the one before, which was killed, are still at work."""
+        return "another process" in self.text
 
 
-def _kill(pid: int, folder: Path, after: float, draw: random.Random) -> bool:
-    """Kill a command at this moment, alone or with its workers; whether it was still at work."""
-    until = time.monotonic() + after
+def _kill(job: Job, folder: Path, after: float, draw: random.Random) -> bool:
+    """Start a command and kill it after these seconds, alone or with its workers; whether it was still at work."""
+    log = Log(folder)
+    pid, until = _start(job.arguments(folder), folder), time.monotonic() + after
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             code = os.waitstatus_to_exitcode(status)
-            assert code == 0 or (code == 2 and _is_busy(folder)), f"it ended by itself with {code}"
+            assert code == 0 or (code == 2 and log.busy), f"{job.name} ended by itself with {code}\n{log.text[-3000:]}"
             return False
         if time.monotonic() >= until:
             break
@@ -164,7 +176,8 @@ def _kill(pid: int, folder: Path, after: float, draw: random.Random) -> bool:
     os.kill(pid, number)  # it stays a zombie until it is waited for
     code = _wait(pid)
     # 0 and 2: it was ending by itself already
-    assert code in (-number, 130, 0) or (code == 2 and _is_busy(folder)), f"signal {number} ended in {code}"
+    expected = code in (-number, 130, 0) or (code == 2 and log.busy)
+    assert expected, f"{job.name}: signal {number} ended in {code}\n{log.text[-3000:]}"
     return True
 
 
@@ -172,13 +185,12 @@ def _finish(job: Job, folder: Path) -> float:
     """Run the command to its end; the seconds that takes. Workers of a killed one may hold a directory for a moment."""
     until = time.monotonic() + BUSY_S
     while True:
-        began = time.monotonic()
+        log, began = Log(folder), time.monotonic()
         code = _wait(_start(job.arguments(folder), folder))
         if code == 0:
             return time.monotonic() - began
-        log = folder.with_suffix(".log").read_text(errors="replace")
-        assert _is_busy(folder), f"{job.name}: {code}\n{log[-3000:]}"
-        assert time.monotonic() < until, f"{job.name}: still busy after {BUSY_S:.0f} s\n{log[-3000:]}"
+        assert log.busy, f"{job.name}: {code}\n{log.text[-3000:]}"
+        assert time.monotonic() < until, f"{job.name}: still busy after {BUSY_S:.0f} s\n{log.text[-3000:]}"
         time.sleep(0.2)
 
 
@@ -203,7 +215,7 @@ def cycle(job: Job, folder: Path, reference: dict[str, bytes], seconds: float, d
     killed = 0
     for _ in range(draw.randint(2, 8)):
         began = time.monotonic()
-        if _kill(_start(job.arguments(folder), folder), folder, draw.uniform(0, seconds), draw):
+        if _kill(job, folder, draw.uniform(0, seconds), draw):
             killed += 1
         else:
             seconds = min(seconds, time.monotonic() - began)

@@ -19,7 +19,7 @@ from interleaved import HERE, Row, time_interleaved
 from machine import cores, cpu_model, has_bfloat16, peaks
 from work import WORKS, write_data
 
-ROUNDS = {"demo": 60, "mlp": 40, "cnn": 8, "vgg11": 3}
+ROUNDS = {"demo": 400, "mlp": 40, "cnn": 8, "vgg11": 3}
 PLAIN_COHORT = {"vgg11": 2}  # the plain loop is timed on this many devices and scaled up to the cohort
 ROUNDED = ("cnn", "vgg11")  # the works whose products are large enough for bfloat16
 SIDE = [sys.executable, str(HERE / "side.py")]

@@ -9,7 +9,7 @@ from pfels.runtime.signals import interrupt_once
 def main() -> None:
     """Run the command."""
     interrupt_once()
-    # NumPy and SciPy bring thread pools of their own, whose threads spin while they wait for work that we hardly have.
+    # NumPy and SciPy bring thread pools of their own. We give them little to do, and their idle threads use CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from pfels.cli import main as command

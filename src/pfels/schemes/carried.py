@@ -17,8 +17,8 @@ def carried_shares(setting: Setting, amplitude: float) -> Reals:
     share of rounds in which such a device can send a vector of norm s at level β, with amplitude = βs. With fading, |h|
     is the effective gain."""
     gain = setting.gain_law
-    strongest = _amplitudes(setting.snr_law, setting.dimension, setting.noise_std)
-    needed = np.maximum(amplitude / strongest, setting.silent_below)
+    roots = _power_roots(setting.snr_law, setting.dimension, setting.noise_std)
+    needed = np.maximum(amplitude / roots, setting.silent_below)
     if setting.fading is None:
         return gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high)
     means = np.outer(np.sqrt(typical_costs(setting.band, setting.fading)), needed)
@@ -27,7 +27,7 @@ def carried_shares(setting: Setting, amplitude: float) -> Reals:
 
 
 @lru_cache(maxsize=4)  # a search for a level asks for them at every step
-def _amplitudes(law: SnrLaw, dimension: int, noise_std: float) -> Reals:
+def _power_roots(law: SnrLaw, dimension: int, noise_std: float) -> Reals:
     """√P at each of the QUANTILES."""
     powers = snr_at(QUANTILES, low_db=law.low_db, high_db=law.high_db, scale=law.scale)
     found: Reals = np.sqrt(powers * dimension) * noise_std

@@ -85,12 +85,14 @@ def _run(points: Sequence[Point], jobs: int, watch: Watch | None) -> list[Summar
 
 
 def _runs(stand_in: StandIn, settings: PointSettings, rate: float, seeds: Sequence[int], out: Path) -> list[Point]:
+    return [run_of(stand_in, settings, rate, seed, out) for seed in seeds]
+
+
+def run_of(stand_in: StandIn, settings: PointSettings, rate: float, seed: int, out: Path) -> Point:
+    """The run of one seed of a point at a learning rate, and where under `out` it is kept."""
+    every = {**settings.named(), "training.learning_rate": rate, "seed": seed}
     folder = out / point_name({"preset": stand_in.preset, **stand_in.overrides})
-    points = []
-    for seed in seeds:
-        every = {**settings.named(), "training.learning_rate": rate, "seed": seed}
-        points.append(Point(every, stand_in.config(settings.scheme, every), folder / point_name(every)))
-    return points
+    return Point(every, stand_in.config(settings.scheme, every), folder / point_name(every))
 
 
 def _at_edge(rate: float, rates: Sequence[float]) -> bool:

@@ -4,11 +4,11 @@ python docs/studies/full_scale.py --rounds 500             # train, and go on fr
 python docs/studies/full_scale.py --table                  # write the table, the CSV and the picture of what is there
 python docs/studies/full_scale.py --check                  # slices give the bytes of one run (6 rounds, slices of 2)
 
-Each scheme first runs RATE_ROUNDS rounds at every learning rate of RATES and goes on at the one with the smallest training
-loss, averaged over the last ten of these rounds. Then the scheme with the fewest rounds plays the next slice, so all are
-always at about the same round. FIRST go ahead to FIRST_ROUNDS. The run directories are those of `pfels reproduce
-table-cifar10 --scale paper`, which reads or continues them; --table prints that command. They live in --dir, outside any
-work tree. While a file named `pause` is in that directory, training waits.
+Each scheme first runs RATE_ROUNDS rounds at every learning rate of RATES and goes on at the one with the smallest
+training loss, averaged over the last ten of these rounds. Then the scheme with the fewest rounds plays the next slice, so
+that all are always at about the same round. FIRST go ahead to FIRST_ROUNDS. The run directories are those of `pfels
+reproduce table-cifar10 --scale paper`, which reads or continues them. They live in --dir, outside any work tree. While a
+file named `pause` is in that directory, training waits.
 """
 
 import argparse
@@ -56,14 +56,14 @@ def point(scheme: str, rate: float, folder: Path, *, rounds: int | None = None) 
     changed = MACHINE if rounds is None else {**MACHINE, "rounds": rounds}
     stand_in = choose_stand_in(CIFAR10, scale="paper", overrides=changed)
     if scheme != "pfels-echo":
-        return run_of(stand_in, PointSettings(scheme, CIFAR10.ratio, CIFAR10.epsilon), rate, 0, folder)
+        return run_of(stand_in, PointSettings(scheme, CIFAR10.ratio, CIFAR10.epsilon), rate, 0, folder / "runs")
     named = {**ECHO, "training.learning_rate": rate, **ECHO_BUDGET.settings(), "seed": 0}
     config = load_config("cifar10", {**changed, "radio.frame": "paper", **ECHO, "training.learning_rate": rate})
-    return Point(named, with_budget(config, ECHO_BUDGET), folder / "echo" / point_name(named))
+    return Point(named, with_budget(config, ECHO_BUDGET), folder / "runs" / "echo" / point_name(named))
 
 
 def play(each: Point, until: int, pause: Path) -> list[RoundRecord]:
-    """Continue a run up to a round; the records of all rounds so far. A run in which all devices diverged ends there."""
+    """Continue a run up to a round; the records of all rounds so far. A training that diverges ends there."""
 
     def watch(record: RoundRecord) -> None:
         while pause.exists():

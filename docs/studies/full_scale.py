@@ -5,10 +5,10 @@ python docs/studies/full_scale.py --table                  # write the table, th
 python docs/studies/full_scale.py --check                  # slices give the bytes of one run (6 rounds, slices of 2)
 
 Each scheme first runs RATE_ROUNDS rounds at every learning rate of RATES and goes on at the one with the smallest
-training loss, averaged over the last ten of these rounds. Then the scheme with the fewest rounds plays the next slice, so
-that all are always at about the same round. FIRST go ahead to FIRST_ROUNDS. The run directories are those of `pfels
-reproduce table-cifar10 --scale paper`, which reads or continues them. They live in --dir, outside any work tree. While a
-file named `pause` is in that directory, training waits.
+training loss, averaged over the last ten of these rounds. Then the scheme with the fewest rounds plays the next slice,
+so that all are always at about the same round. FIRST go ahead to FIRST_ROUNDS. The run directories are those of `pfels
+reproduce table-cifar10 --scale paper`, which reads or continues them. They live in --dir, outside any work tree. While
+a file named `pause` is in that directory, training waits.
 """
 
 import argparse

@@ -7,10 +7,11 @@ sends what a device sends that has learned nothing.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -87,14 +88,14 @@ class NodeData:
 def local_federation(path: str, config: Config, share: NodeShare, *, classes: int) -> tuple[ArrayFederation, set[int]]:
     """The examples in a node's own file on the devices that the node carries, and those devices that have none.
 
-    There is one device per writer in the file, in their order; a file without writers is for a node with one device.
-    The last devices have no examples if there are fewer writers. Devices of other nodes are not in it.
+    There is one device per writer, in the order of `writer_names`, or else of the names of those who have examples; a
+    file without writers is for a node with one device. Devices of other nodes are empty here.
     """
     arrays = npz.read_of_node(Path(path), where=_where(path))
     x, y = arrays["x_train"], arrays["y_train"]
     if config.data.name != "file" and x.shape[1:] != (wanted := link.stored_example(config).shape):
         raise InputError(f"{_where(path)}: examples of shape {x.shape[1:]}; must be {wanted}, as in {config.data.name}")
-    mine, parts = share.of(np.arange(config.data.devices)).tolist(), _by_writer(arrays.get(npz.WRITERS), len(y))
+    mine, parts = share.of(np.arange(config.data.devices)).tolist(), _by_writer(arrays)
     if len(parts) > len(mine):
         raise InputError(f"{_where(path)}: holds the examples of {len(parts)} devices; this node carries {len(mine)}")
     usable = (y >= 0) & (y < classes) & np.isfinite(x).all(tuple(range(1, x.ndim)))
@@ -104,6 +105,11 @@ def local_federation(path: str, config: Config, share: NodeShare, *, classes: in
         LOG.warning("%s: %d examples left out: NaN, infinity, or a label not below %d", _where(path), unusable, classes)
     if empty:
         LOG.warning("%s: %d devices have no examples: %s", _where(path), len(empty), sorted(empty)[:9])
+    if len(parts) < len(mine):
+        LOG.warning(
+            "%s: %d writers on %d devices; list all in %s, so that each keeps its device and what that has spent",
+            _where(path), len(parts), len(mine), npz.WRITER_NAMES,
+        )  # fmt: skip
     stand_in, nothing = np.array([len(y)]), np.empty(0, np.int64)
     dealt = (stand_in if device in empty else held.get(device, nothing) for device in range(config.data.devices))
     x[~usable], y[~usable] = 0, 0
@@ -117,7 +123,11 @@ def _where(path: str) -> str:
     return f"local-data = {path!r}"
 
 
-def _by_writer(writers: NDArray[np.generic] | None, examples: int) -> list[Indices]:
-    if writers is None:
-        return [np.arange(examples)]
-    return [np.flatnonzero(writers == writer) for writer in np.unique(writers)]
+def _by_writer(arrays: Mapping[str, NDArray[Any]]) -> list[Indices]:
+    if npz.WRITERS not in arrays:
+        return [np.arange(len(arrays["y_train"]))]
+    writers = arrays[npz.WRITERS]
+    if npz.WRITER_NAMES not in arrays:
+        return [np.flatnonzero(writers == writer) for writer in np.unique(writers)]
+    texts = writers.astype(str)
+    return [np.flatnonzero(texts == name) for name in arrays[npz.WRITER_NAMES].reshape(-1).astype(str)]

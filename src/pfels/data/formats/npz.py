@@ -16,7 +16,9 @@ from pfels.errors import InputError, shown
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 WRITERS = "writer_train"
+WRITER_NAMES = "writer_names"  # in a node's own file: all its writers, in the order of its devices
 CLASSES = "classes"  # how many there are, as a whole number
+NOTES = (WRITERS, WRITER_NAMES, CLASSES)
 MAXIMUM_CLASSES = 1_000_000  # the network has one output per class
 ENCRYPTED = 0x1  # in a member's flags
 Array = NDArray[Any]
@@ -73,7 +75,7 @@ def _unpacked(path: Path, where: str) -> dict[str, Array]:
             if missing:
                 names = ", ".join(map(shown, list(found)[:9])) or "nothing"
                 raise InputError(f"{where}: lacks {', '.join(missing)}; it has {names}")
-            members = {name: found[name] for name in (*ARRAYS, WRITERS, CLASSES) if name in found}
+            members = {name: found[name] for name in (*ARRAYS, *NOTES) if name in found}
             stored = path.stat().st_size
             require_size(sum(info.file_size for info in members.values()), where, stored=stored)
             return {name: _array(archive, info, f"{where}: {name}", stored) for name, info in members.items()}

@@ -47,6 +47,9 @@ def test_a_ledger_is_made_charged_and_shown(pfels, tmp_path: Path):
         (("--ledger", "l.json", "--create", "4/4", "--devices", "9"), "partition = 4: must be a whole number"),
         (("--ledger", "no/l.json", "--create", "0/4", "--devices", "9"), "no/l.json: its folder does not exist"),
         (("--create", "0/4", "--devices", "9"), "--create: makes the file of --ledger; give both"),
+        (("--renumber", "0/4", "--devices", "9"), "--renumber: changes the file of --ledger; give both"),
+        (("--ledger", "l.json", "--renumber", "0/4", "--devices", "9"), "l.json: not found"),
+        (("--ledger", "l.json", "--renumber", "0/4"), "--devices: needed with --renumber"),
         (("demo", "--ledger", "l.json"), "PRESET: a ledger holds what was spent"),
         (("--ledger", "damaged.json"), "damaged.json: not readable as JSON"),
     ],
@@ -67,3 +70,16 @@ def test_a_ledger_is_never_made_anew(pfels, tmp_path: Path):
     assert again.returncode == 2
     assert "exists already; a ledger is made once" in again.stderr
     assert (tmp_path / "ledger.json").read_bytes() == before
+
+
+def test_a_ledger_carried_over_to_other_numbers_says_what_every_device_starts_from(pfels, tmp_path: Path):
+    assert pfels(*NEW).returncode == 0
+    DeviceLedger(tmp_path / "ledger.json").charge({1: 0.3, 97: 0.1}, OwnerBudget(epsilon=4.0, delta=1e-5))
+    moved = pfels("privacy", "--ledger", "ledger.json", "--renumber", "0/5", "--devices", "200")
+    assert moved.returncode == 0, moved.stderr
+    assert "partition 0 of 5 of 200 devices; every device starts from μ² = 0.300001" in moved.stderr
+    report = json.loads(pfels("privacy", "--ledger", "ledger.json", "--json").stdout)
+    assert misfits(LedgerReport, report) == []
+    assert (report["devices"], report["partition"], report["partitions"]) == (200, 0, 5)
+    assert report["carried_epsilon"] == rounded_up(gaussian_epsilon(mu=math.sqrt(0.3), delta=1e-5), digits=6)
+    assert "every device starts from ε = " in pfels("privacy", "--ledger", "ledger.json").stdout

@@ -1,18 +1,23 @@
 """Nodes in this process: the real ClientApp and the real Strategy, without Flower's network."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from pfels.config.load import load_config
+from pfels.errors import RunError
 from pfels.experiment import loop
 from pfels.experiment.result import Result
 from pfels.flower import client_app, settings
+from pfels.flower.messages import REFUSED
 from pfels.flower.strategy import OverTheAir
 
 Change = Callable[[Message, int], Message | None]  # of a reply, given its node's partition; None: it never arrives
@@ -156,3 +161,13 @@ def has_signals(reply: Message) -> bool:
 def without_node_1(reply: Message, partition: int) -> Message | None:
     """Node 1 never replies in a round."""
     return None if partition == 1 and has_signals(reply) else reply
+
+
+@contextmanager
+def refused(caplog: pytest.LogCaptureFixture, line: str) -> Iterator[None]:
+    """The node refuses what is asked of it here: the server reads one constant text, the owner this line."""
+    caplog.clear()
+    with pytest.raises(RunError, match=f"^{re.escape(REFUSED)}$") as caught:
+        yield
+    assert caught.value.__cause__ is None
+    assert re.search(line, caplog.text)

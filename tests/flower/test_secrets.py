@@ -18,7 +18,7 @@ from pfels.report import comparison
 from pfels.report.text import server_is_smaller
 from pfels.studies.compare import compared
 from tests.contract.misfits import misfits
-from tests.flower.in_process import RADIO, has_signals, simulated, without_radio
+from tests.flower.in_process import RADIO, has_signals, refused, simulated, without_radio
 
 Flower = Callable[..., Any]
 
@@ -45,13 +45,15 @@ def test_a_node_can_insist_on_secret_noise(flower: Flower, tmp_path: Path):
     assert not result.records[0]["replies"]["short"]
 
 
-def test_a_node_that_insists_does_not_train_for_a_server_that_did_not_ask(flower: Flower):
+def test_a_node_that_insists_does_not_train_for_a_server_that_did_not_ask(
+    flower: Flower, caplog: pytest.LogCaptureFixture
+):
     _, grid = flower(scheme="pfels", rounds=2)
     request = grid.requests[0]
     context = grid.contexts[request.metadata.dst_node_id]
     context.node_config["noise"] = "secret"
     del context.state["done"]
-    with pytest.raises(RunError, match="config is not the one of this run"):
+    with refused(caplog, "config is not the one of this run"):
         client_app.app(request, context)
 
 

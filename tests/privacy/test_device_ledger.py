@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -190,9 +191,113 @@ def test_a_budget_below_what_is_spent_is_refused(ledger: DeviceLedger):
 
 
 def test_what_cannot_be_written_is_not_charged(ledger: DeviceLedger, monkeypatch: pytest.MonkeyPatch):
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path, content: bytes, **options: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(device_ledger, "write_durably", full)
     with pytest.raises(RunError, match="cannot be written \\(No space left on device\\), so nothing is sent"):
         ledger.charge({1: 0.01}, BUDGET)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_ledger_and_its_lock_are_their_owner_s_alone_also_when_they_are_replaced(ledger: DeviceLedger):
+    lock = ledger.path.with_name(".ledger.json.lock")
+    assert {mode(ledger.path), mode(lock)} == {0o600}
+    for path in (ledger.path, lock):
+        path.chmod(0o664)  # as an earlier version left them, or a restored backup
+    ledger.charge({1: 0.01}, BUDGET)
+    assert {mode(ledger.path), mode(lock)} == {0o600}
+    ledger.path.chmod(0o666)
+    assert ledger.charge({1: math.inf}, BUDGET) == {1}, "nothing is written"
+    assert mode(ledger.path) == 0o600
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "chain"])
+def test_a_path_through_a_link_is_the_ledger_itself(ledger: DeviceLedger, tmp_path: Path, kind: str):
+    """Else a link and its target would be two ledgers after the first charge."""
+    link = tmp_path / "link.json"
+    if kind == "file":
+        link.symlink_to("ledger.json")
+    elif kind == "chain":
+        (tmp_path / "middle.json").symlink_to(ledger.path)
+        link.symlink_to("middle.json")
+    else:
+        (tmp_path / "folder").symlink_to(tmp_path, target_is_directory=True)
+        link = tmp_path / "folder" / "ledger.json"
+    for _ in range(5):
+        assert DeviceLedger(link).charge({1: 0.001}, BUDGET) == set()
+        assert ledger.charge({1: 0.001}, BUDGET) == set()
+    assert ledger.read()["spent"]["1"]["participations"] == 10
+    assert DeviceLedger(link).read() == ledger.read()
+    assert link.is_symlink() == (kind != "folder"), "the link stays one"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.endswith(".lock")) == [".ledger.json.lock"]
+    with pytest.raises(InputError, match="exists already"):
+        DeviceLedger(link).create(**NODE)
+
+
+def test_a_link_to_nothing_is_no_empty_ledger(tmp_path: Path):
+    link = tmp_path / "link.json"
+    link.symlink_to("lost.json")
+    with pytest.raises(InputError, match=r"link\.json: not found"):
+        DeviceLedger(link).read()
+    DeviceLedger(link).create(**NODE)
+    assert (tmp_path / "lost.json").is_file()
+    assert link.is_symlink()
+
+
+def test_a_ledger_with_a_second_name_is_refused_by_either(ledger: DeviceLedger, tmp_path: Path):
+    """A charge replaces the file under one name, and the other would keep what had been spent until then."""
+    ledger.charge({1: 0.01}, BUDGET)
+    os.link(ledger.path, tmp_path / "second.json")
+    for path in (ledger.path, tmp_path / "second.json"):
+        with pytest.raises(InputError, match="has a second name"):
+            DeviceLedger(path).charge({1: 0.01}, BUDGET)
+    (tmp_path / "second.json").unlink()
+    assert ledger.charge({1: 0.01}, BUDGET) == set()
+
+
+def test_a_lock_is_never_another_file(ledger: DeviceLedger, tmp_path: Path):
+    other, lock = tmp_path / "other", tmp_path / ".ledger.json.lock"
+    other.write_text("precious")
+    lock.unlink()
+    lock.symlink_to(other)
+    with pytest.raises((InputError, RunError)):
+        ledger.charge({1: 0.01}, BUDGET)
+    assert other.read_text() == "precious"
+
+
+def test_another_layout_keeps_the_most_that_any_device_has_spent(ledger: DeviceLedger):
+    ledger.charge({1: 0.2, 5: 0.1}, BUDGET)
+    ledger.charge({5: 0.05}, BUDGET)
+    after = {"devices": 120, "partition": 1, "partitions": 5}
+    with pytest.raises(InputError, match=r"--renumber 1/5 --devices 120"):
+        ledger.check(BUDGET, **after)
+    ledger.renumber(**after)
+    ledger.check(BUDGET, **after)
+    with pytest.raises(InputError, match=r"every device has already spent 1\.760\d*"):
+        ledger.check(OwnerBudget(epsilon=1.0, delta=1e-5), **after)
+    most = ledger.read()["carried"]["mu_squared"]
+    assert 0.2 <= most <= 0.2 * (1 + 1e-10)
+    while ledger.charge({6: 0.1}, BUDGET) == set():
+        pass
+    entry = ledger.read()["spent"]["6"]
+    assert entry["participations"] == int((BUDGET.mu_squared - most) / 0.1), "what was carried over counts"
+    assert gaussian_epsilon(mu=math.sqrt(entry["mu_squared"]), delta=1e-5) <= BUDGET.epsilon
+    assert misfits(LedgerFile, json.loads(ledger.path.read_text())) == []
+    ledger.renumber(**NODE)
+    assert ledger.read()["carried"]["mu_squared"] == entry["mu_squared"], "there and back again forgets nothing"
+    with pytest.raises(InputError, match="of partition 1 of 4 of 100 already"):
+        ledger.renumber(**NODE)
+
+
+def test_a_copy_from_before_other_numbers_is_an_older_copy(ledger: DeviceLedger):
+    ledger.charge({1: 0.2}, BUDGET)
+    older = ledger.path.read_bytes()
+    ledger.renumber(devices=120, partition=1, partitions=5)
+    ledger.charge({1: 0.2}, BUDGET)
+    ledger.path.write_bytes(older)
+    with pytest.raises(InputError, match="an older copy, with 1 of 2 transmissions"):
+        ledger.check(BUDGET, **NODE)

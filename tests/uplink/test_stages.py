@@ -90,6 +90,15 @@ def test_a_clipped_row_never_exceeds_its_bound(scale: float, bound: float, d: in
     assert bool((clipping.norms(clipping.clip(rows, bound=bound)) <= bound).all())
 
 
+@pytest.mark.parametrize("d", [1, 7, 3000])
+@pytest.mark.parametrize("scale", [1e-44, 1e-36, 1e-20, 1.0, 1e30])
+@pytest.mark.parametrize("bound", [1e-44, 3e-42, 1e-40, 1e-38, 1e-35, 1e-30, 1e-24])
+def test_no_bound_is_so_small_that_rounding_lengthens_a_clipped_row_beyond_it(bound: float, scale: float, d: int):
+    """Numbers below 10⁻³⁸ are whole multiples of 2⁻¹⁴⁹ in single precision, so half a step may be a large part."""
+    rows = random_rows(20, d) * scale
+    assert float(clipping.norms(clipping.clip(rows, bound=bound)).max()) <= bound
+
+
 def test_clipping_keeps_the_direction_and_leaves_short_rows_unchanged():
     rows = torch.stack([torch.full((4,), 10.0), torch.full((4,), 0.1), torch.zeros(4)])
     clipped = clipping.clip(rows.clone(), bound=2.0)

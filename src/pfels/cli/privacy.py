@@ -55,6 +55,10 @@ Ledger = Annotated[
     typer.Option(metavar="FILE", help="The ledger of a deployment's node: shows what its devices have spent."),
 ]
 Create = Annotated[str | None, typer.Option(metavar="I/N", help="Make the --ledger of a node that has never sent.")]
+Renumber = Annotated[
+    str | None,
+    typer.Option(metavar="I/N", help="Carry what the --ledger holds over to other device numbers; data stay in place."),
+]
 MaybePreset = Annotated[
     str | None,
     typer.Argument(metavar="PRESET", help=f"{PRESET_HELP[:-1]}, or a run directory.", autocompletion=complete_preset),
@@ -88,6 +92,7 @@ def command(
     adversary: Against = None,
     ledger: Ledger = None,
     create: Create = None,
+    renumber: Renumber = None,
     json: Json = False,
 ) -> None:
     """Show what a training costs in privacy, and against whom: a figure never stands without its adversary and δ.
@@ -111,13 +116,13 @@ def command(
 
         pfels privacy --ledger ledger.json
     """
-    if ledger is not None or create is not None:
+    if ledger is not None or create is not None or renumber is not None:
         others = {"PRESET": preset, "-s": settings, "--cohort": cohort, "--rounds": rounds, "--sampling": sampling,
                   "--noise-multiplier": noise_multiplier, "--claimed-epsilon": claimed_epsilon,
                   "--participations": participations, "--adversary": adversary}  # fmt: skip
         from pfels.cli.ledger import of_ledger
 
-        of_ledger(ledger, create, others, devices=devices, epsilon=target_epsilon, delta=delta, json=json)
+        of_ledger(ledger, create, renumber, others, devices=devices, epsilon=target_epsilon, delta=delta, json=json)
         return
     if adversary is not None and target_epsilon is None:
         raise InputError("--adversary: says against whom --target-epsilon must hold; give both")

@@ -57,7 +57,8 @@ def _batches(examples: Examples, definition: Definition) -> Iterator[Table]:
 
     def work(start: int, scratch: Scratch) -> Table:
         x, _ = examples.take(torch.arange(start, min(start + BATCH, len(examples))))
-        return definition(x).numpy().astype(DTYPE)
+        with np.errstate(over="ignore", invalid="ignore"):  # features of one extreme image are no warning to all
+            return definition(x).numpy().astype(DTYPE)
 
     with one_thread_each():
         yield from OrderedPool(len(os.sched_getaffinity(0))).map(work, range(0, len(examples), BATCH))

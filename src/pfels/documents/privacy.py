@@ -206,6 +206,7 @@ class LedgerFile(TypedDict):
     budget: LedgerBudget | None  # the budget at the last transmission; null: nothing was sent
     spent: dict[str, LedgerEntry]  # by device, those that have sent
     sha256: str  # of all other fields
+    carried: NotRequired[LedgerEntry]  # from numbers before: the μ² that every device starts from, all transmissions
 
 
 class DeviceSpending(LedgerEntry):
@@ -227,3 +228,4 @@ class LedgerReport(TypedDict):
     adversary: str  # server
     neighbours: str  # device-emptied
     spent: list[DeviceSpending]  # by device, those that have sent
+    carried_epsilon: float  # ε from before the devices were renumbered, which every device starts from; 0: none

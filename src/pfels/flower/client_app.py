@@ -4,58 +4,97 @@ A node derives the round by itself: cohort, channel and level. It answers for it
 drawn or are to repeat, and once per round, whatever the server asks. What a device repeats is what it sent at the turn
 that the node's own plan names. If the node has a ledger, what a device sends is charged to it first, and a device that
 has spent its owner's budget sends nothing.
+
+Whether a node answers depends on the request, the config and the plan, and is settled before any data are read. From
+then on it answers, with as many numbers as it does always. The reason of a refusal stays in the node's own log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any
 
-import numpy as np
-import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from pfels.arrays import DeviceIds
-from pfels.errors import InputError, RunError
+from pfels.errors import GuardError, InputError, RunError
 from pfels.experiment.setup import Experiment, build
-from pfels.flower import settings
+from pfels.flower import limits, settings
 from pfels.flower.budget import NodeBudget
-from pfels.flower.local_data import local_federation
-from pfels.flower.messages import Greeting, NodeShare, TrainRequest, numbers, packed, signals_record
+from pfels.flower.local_data import NodeData
+from pfels.flower.messages import REFUSED, Greeting, NodeShare, TrainRequest, numbers, packed, signals_record
 from pfels.flower.received import ExactNoise
+from pfels.flower.sending import Sending
 from pfels.flower.settings import SECRET
 from pfels.runtime.threads import one_thread_each
 from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan
-from pfels.schemes.round import local_updates, transmissions
-from pfels.schemes.scheme import keeps_unsent
 from pfels.seeding import Secret
-from pfels.training.updates import LocalUpdates
 
+LOG = logging.getLogger("pfels.node")
 Pairs = frozenset[tuple[str, Any]]
+Handler = Callable[[Message, Context], Message]
 
 app = ClientApp()
 
 
+def _discreet(handle: Handler) -> Handler:
+    """The handler, whose errors go to the node's log: Flower would send their text to the server."""
+
+    @wraps(handle)
+    def handled(message: Message, context: Context) -> Message:
+        try:
+            return handle(message, context)
+        except (InputError, RunError, GuardError) as error:
+            LOG.error("refused: %s", error)
+        except Exception:
+            LOG.exception("refused, since this failed")
+        raise RunError(REFUSED)
+
+    return handled
+
+
 @app.query()
+@_discreet
 def greet(message: Message, context: Context) -> Message:
     """Reply which devices this node carries, or in which key its config differs from the server's."""
     share, node = _share(context.node_config), context.node_config
-    try:
-        greeting = Greeting.read(message.content)
-        config = settings.config_of(context.run_config, node, label=greeting.config.get("seed"))
-        noise = settings.noise_of(context.run_config, node)
-        same = greeting.digest == settings.digest(config, noise)
-        refused = "" if same else settings.difference(greeting.config, config, noise)
-        NodeBudget.checked(node, share, devices=config.data.devices, noise=noise)
-    except InputError as error:
-        refused = str(error)
+    greeting = Greeting.read(message.content)
+    refused = _difference(greeting, context)
+    if not refused:
+        try:
+            label = greeting.config.get("seed")
+            config, noise = settings.config_of(context.run_config, node, label=label), _noise(context)
+            NodeBudget.checked(node, share, devices=config.data.devices, noise=noise)
+            NodeData.of(config, share, node.get("local-data"), config.seed).require_readable()
+        except Exception as error:
+            LOG.error("does not take part: %s", error, exc_info=None if isinstance(error, InputError) else error)
+            refused = REFUSED
     return Message(replace(share, refused=refused).record(), reply_to=message)
 
 
+def _difference(greeting: Greeting, context: Context) -> str:
+    """In what the run's config is not this node's, as one line that names the key; empty if in nothing."""
+    run, node = context.run_config, context.node_config
+    try:
+        config, noise = settings.config_of(run, node, label=greeting.config.get("seed")), _noise(context)
+        limits.require_settings(config)
+    except InputError as error:
+        LOG.error("does not take part: %s", error)
+        return REFUSED if settings.names_file(run, node) else str(error)
+    if greeting.digest == settings.digest(config, noise):
+        return ""
+    differs = settings.difference(greeting.config, config, noise)
+    if settings.names_file(run, node) and differs.startswith("data."):  # it may follow from the file
+        LOG.error("does not take part: %s", differs)
+        return REFUSED
+    return differs
+
+
 @app.query("forget")
+@_discreet
 def forget(message: Message, context: Context) -> Message:
     """The run is over: delete what its devices kept."""
     for name in [name for name in context.state if name.startswith(("memory.", "until."))]:
@@ -64,6 +103,7 @@ def forget(message: Message, context: Context) -> Message:
 
 
 @app.train()
+@_discreet
 def train(message: Message, context: Context) -> Message:
     """Train the requested devices, and send the signals that the channel is to carry."""
     with one_thread_each():
@@ -74,6 +114,7 @@ def train(message: Message, context: Context) -> Message:
         _check_round(request, experiment, context)
         plan = experiment.scheme.prepare(experiment.draws, request.round)
         _check_devices(request, plan, context)
+        limits.require_plan(experiment.scheme, plan, width=experiment.setting.dimension)
         context.state["done"] = ConfigRecord({"round": request.round})
         refused = _charge(experiment, plan, request, context)
         request = replace(request, devices=[device for device in request.devices if device not in refused])
@@ -86,10 +127,7 @@ def _check_round(request: TrainRequest, experiment: Experiment, context: Context
     """Refuse another config or model, a round that was answered, and a round that the run does not have."""
     if request.digest != settings.digest(experiment.config, _noise(context)):
         raise RunError("the server's config is not the one of this run")
-    if request.theta.shape != (experiment.setting.dimension,):
-        raise RunError(
-            f"a model of {request.theta.numel():,} parameters; this node has {experiment.setting.dimension:,}"
-        )
+    limits.require_model(request.theta, dimension=experiment.setting.dimension)
     done = context.state.get("done", ConfigRecord({"round": -1}))["round"]
     if not done < request.round < experiment.config.rounds:
         raise RunError(f"round {request.round}: already answered, or not one of {experiment.config.rounds} rounds")
@@ -121,49 +159,20 @@ def _signals(
 ) -> tuple[Tensor, list[int]]:
     """The signals of the requested devices, one row per device, and the devices that have nothing to repeat; what
     devices remember goes to the node's state."""
-    scheme, draws = experiment.scheme, experiment.draws
+    data = experiment.federation
+    assert isinstance(data, NodeData), "a node reads its data late"
+    try:
+        data.require_readable()
+    except Exception:
+        LOG.exception("all devices send zeros, since their data cannot be read")
     add_noise = ExactNoise(len(request.devices)) if _noise(context) == SECRET else None
     memory = _memory(context, [*request.devices, *request.waiting])
-    A = scheme.indices(draws, request.theta, request.round)  # noqa: N806
-    rows, kept, fresh = dict[int, Tensor](), dict[int, Kept](), set(plan.training.tolist())
-    for device, part in _updates(experiment, request, [d for d in request.devices if d in fresh], plan.training):
-        sent = transmissions(scheme, draws, plan, part, A, memory=memory, add_noise=add_noise)
-        rows[device] = sent.signals.clone()
-        kept |= sent.kept
-    rows |= _repeated(plan, [device for device in request.devices if device not in fresh], memory)
-    if keeps_unsent(scheme):
-        for device, part in _updates(experiment, request, request.waiting, plan.waiting):
-            kept[device] = Kept(scheme.keep(plan, part, memory)[0].clone())
-    for device, held in kept.items():
+    sent = Sending(experiment, plan, request, memory, data.empty, add_noise).send()
+    for device, held in sent.kept.items():
         context.state[f"memory.{device}"] = packed(held.row)
         if held.used_until is not None:
             context.state[f"until.{device}"] = ConfigRecord({"round": held.used_until})
-    width = experiment.setting.dimension if A is None else len(A)
-    sent_rows = [rows[device] for device in request.devices if device in rows]
-    silent = [device for device in request.devices if device not in rows]
-    return torch.cat(sent_rows) if sent_rows else torch.empty(0, width), silent
-
-
-def _repeated(plan: RoundPlan, devices: Sequence[int], memory: Memory) -> dict[int, Tensor]:
-    """What these devices send again, at their levels of this round: what they kept at the turn that the plan means.
-    Those who kept nothing of it are left out."""
-    places, ends, rows = {device: place for place, device in enumerate(plan.sending.tolist())}, plan.ends, {}
-    for device in devices:
-        kept, place = memory.devices.get(device), places[device]
-        if kept is not None and ends is not None and kept.used_until == ends[place]:
-            rows[device] = plan.transmit(kept.row.unsqueeze(0), slice(place, place + 1))
-    return rows
-
-
-def _updates(
-    experiment: Experiment, request: TrainRequest, devices: Sequence[int], drawn: DeviceIds
-) -> Iterator[tuple[int, LocalUpdates]]:
-    """The update of each device by itself, at its place among `drawn`; valid until the next one is asked for."""
-    places = {device: place for place, device in enumerate(drawn.tolist())}
-    ids = np.array(devices, np.int64)
-    for part, _ in local_updates(experiment.training, experiment.draws, request.theta, request.round, ids):
-        for row, device in enumerate(devices[part.places]):
-            yield device, part.one(row, at=places[device])
+    return sent.signals, sent.silent
 
 
 def _memory(context: Context, devices: Sequence[int]) -> Memory:
@@ -220,5 +229,7 @@ def _experiment(run_config: Pairs, node_config: Pairs, secret: Secret | None) ->
     """The experiment of a run; a process that handles many messages builds it once."""
     run, node = dict(run_config), dict(node_config)
     config = settings.config_of(run, node, label=None if secret is None else secret.label)
-    own = local_federation(node["local-data"], config, _share(node)) if "local-data" in node else None
-    return build(config, federation=own, seed=secret)
+    limits.require_settings(config)
+    share = _share(node) if "local-data" in node else NodeShare(0, 1)
+    data = NodeData.of(config, share, node.get("local-data"), config.seed if secret is None else secret)
+    return build(config, federation=data, seed=secret)

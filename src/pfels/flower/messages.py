@@ -21,6 +21,7 @@ from pfels.seeding import Secret
 
 RAW = "float32-le"  # name of the serialisation, in each array's record
 SMALL = 2**18  # up to this many numbers are sent as one field, with minimum overhead; more are sent in chunks
+REFUSED = "refused; the node's own log says why"  # all that a server learns, whatever the reason
 REASON = 300  # characters of a node's reason that are repeated in the server's log
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pfels.config.load import load_config, parse_override
+from pfels.config.preset_files import presets
 from pfels.config.scheme_settings import uses
 from pfels.config.tables import Channel
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.run import Environment
 from pfels.documents.validate import validated
-from pfels.errors import InputError
+from pfels.errors import InputError, shown
 from pfels.experiment import secret_seed
 from pfels.flower import budget
 from pfels.privacy.events import Sampling
@@ -116,9 +117,29 @@ def config_of(
         if run_config.get("seed") != SECRET:
             raise InputError('seed: this node takes part only in runs with seed = "secret"')
         del fixed["seed"]
-    config = load_config(str(run_config.get("preset", "demo")), asked | more | fixed)
+    preset = str(run_config.get("preset", "demo"))
+    if preset not in presets():
+        raise InputError(f"preset = {shown(preset)!r}: must be one of {', '.join(presets())}")
+    config = load_config(preset, asked | more | fixed)
     _require_digital(config)
+    _require_own_file(config, node_config or {})
     return config
+
+
+def names_file(run_config: Mapping[str, Any], node_config: Mapping[str, Any]) -> bool:
+    """Whether a data file is named: what is wrong with the config may then be what is in that file."""
+    named = {**run_config, **node_config}.get("data.path", "") != ""
+    return named or "data.path" in str(run_config.get("set", ""))
+
+
+def _require_own_file(config: Config, node_config: Mapping[str, Any]) -> None:
+    """An InputError if a node that counts what its devices spend would read a file that the server chose."""
+    counts = node_config.get("ledger", budget.WITHOUT) != budget.WITHOUT and "local-data" not in node_config
+    if counts and config.data.path is not None and "data.path" not in node_config:
+        raise InputError(
+            "data.path: a node with a ledger reads no file that the server names; set data.path or local-data in the "
+            "node's config"
+        )
 
 
 def _require_digital(config: Config) -> None:

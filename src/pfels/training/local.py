@@ -103,6 +103,21 @@ class LocalTraining:
 
         yield from self.pool.map(train_and_work, pieces(self.chunks(len(devices)), dimension=self.network.dimension))
 
+    def each(self, theta: Tensor, devices: Sequence[int], orders: Orders) -> Iterator[LocalUpdates | Exception]:
+        """The update of each device by itself, to the bit whatever the others learn, or the error that its training
+        ended with; valid until the next one is asked for."""
+
+        def train(device: int, scratch: Scratch) -> LocalUpdates | Exception:
+            mark = scratch.mark
+            try:
+                with torch.inference_mode():
+                    return self._train(theta, slice(0, 1), [device], orders, scratch)
+            except Exception as error:
+                scratch.give_back(mark)
+                return error
+
+        yield from self.pool.map(train, devices)
+
     def _train(
         self, theta: Tensor, places: slice, members: Sequence[int], orders: Orders, scratch: Scratch
     ) -> LocalUpdates:

@@ -7,6 +7,8 @@ from pfels.runtime.lazy_torch import Tensor, torch
 # raise a transmission above its sensitivity.
 _ROUNDING_MARGIN = 1e-6
 _SMALLEST_FACTOR = 1e-30  # below it float32 loses precision, so a row is scaled in two steps
+# Below this bound the denormal steps of float32 (2⁻¹⁴⁹ each) may add up to more than the margin, in up to 10¹⁴ numbers.
+_DENORMAL_BOUND = 1e-25
 _BLOCK = 2**17
 _ROUGH = 1.01  # a sum of 2¹⁷ squares in single precision is off by less than 2¹⁷·2⁻²⁴ = 0.8 %, in whatever order
 _UNDERFLOW = 1e-15  # and by less than that where squares are too small for single precision
@@ -35,7 +37,17 @@ def clip(rows: Tensor, *, bound: float) -> Tensor:
         scale = torch.where(tiny, root, scale)
     if not smallest >= 1:
         rows.mul_(scale.to(rows.dtype).unsqueeze(-1))
-    return rows
+    return rows if bound >= _DENORMAL_BOUND else _shortened(rows, bound=bound)
+
+
+def _shortened(rows: Tensor, *, bound: float) -> Tensor:
+    """Rows of a tiny bound, in place: scaled in double precision and rounded toward zero number by number, so that
+    rounding never lengthens one."""
+    exact = rows.double()
+    exact.mul_((bound * (1 - _ROUNDING_MARGIN) / norms(exact)).clamp_(max=1.0).unsqueeze(-1))
+    rounded = exact.to(rows.dtype)
+    inward = torch.nextafter(rounded, torch.zeros_like(rounded))
+    return rows.copy_(torch.where(rounded.abs() > exact.abs(), inward, rounded))
 
 
 def _rough_norms(rows: Tensor) -> Tensor:

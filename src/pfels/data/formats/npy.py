@@ -27,9 +27,10 @@ class Header(NamedTuple):
 
 
 def read(file: IO[bytes], size: int, where: str, *, stored: int) -> Array:
-    """The array in a stream of `size` bytes, which come from an archive of `stored` bytes."""
+    """The array in a stream of `size` bytes, which come from an archive of `stored` bytes; one of a single number
+    has no axes."""
     header = _header(file, where)
-    elements = require_shape(header.shape, where)
+    elements = require_shape(header.shape, where) if header.shape else 1
     needed = elements * header.dtype.itemsize
     require_size(needed, where, stored=stored)
     if size != header.length + needed:

@@ -16,6 +16,9 @@ from pfels.errors import InputError, shown
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 WRITERS = "writer_train"
+WRITER_NAMES = "writer_names"  # in a node's own file: all its writers, in the order of its devices
+CLASSES = "classes"  # how many there are, as a whole number
+NOTES = (WRITERS, WRITER_NAMES, CLASSES)
 MAXIMUM_CLASSES = 1_000_000  # the network has one output per class
 ENCRYPTED = 0x1  # in a member's flags
 Array = NDArray[Any]
@@ -36,6 +39,33 @@ def read(path: Path, *, where: str = "") -> Mapping[str, Array]:
     return arrays | {name: _channels_first(where, x) for name, x in floats.items()}
 
 
+def read_of_node(path: Path, *, where: str) -> Mapping[str, Array]:
+    """The training arrays of a node's own devices, their values as they are: NaN and any label included.
+
+    Whether the file is refused depends on the names, types and shapes of its arrays, never on a value in them: what a
+    node answers must not tell any. A device without examples may be missing, and so may all of them.
+    """
+    require_file(path, where, wanted=f"give an .npz with {', '.join(ARRAYS)}")
+    arrays = _unpacked(path, where)
+    x, y, writers = arrays["x_train"], arrays["y_train"], arrays.get(WRITERS)
+    _check_shapes(where, "train", x, y, x, empty=True)
+    if writers is not None and writers.shape != y.shape:
+        raise InputError(f"{where}: writer_train has shape {writers.shape}; must be {y.shape}")
+    classes = arrays.get(CLASSES)
+    if classes is not None and (classes.size != 1 or not np.issubdtype(classes.dtype, np.integer)):
+        raise InputError(f"{where}: {CLASSES} is {classes.dtype} of shape {classes.shape}; must be one whole number")
+    if classes is not None and not 1 <= classes.item() <= MAXIMUM_CLASSES:
+        raise InputError(f"{where}: {CLASSES} = {classes.item()}; must be in [1, {MAXIMUM_CLASSES}]")
+    with np.errstate(all="ignore"):
+        x = x if x.dtype == np.uint8 else x.astype(np.float32)
+    return arrays | {"x_train": _channels_first(where, x), "y_train": y.astype(np.int64)}
+
+
+def stated_classes(arrays: Mapping[str, Array]) -> int | None:
+    """The number of classes that a file states, or None."""
+    return int(arrays[CLASSES].item()) if CLASSES in arrays else None
+
+
 def _unpacked(path: Path, where: str) -> dict[str, Array]:
     """The arrays in an archive. What they would take is known from its directory, before any is read."""
     try:
@@ -45,7 +75,7 @@ def _unpacked(path: Path, where: str) -> dict[str, Array]:
             if missing:
                 names = ", ".join(map(shown, list(found)[:9])) or "nothing"
                 raise InputError(f"{where}: lacks {', '.join(missing)}; it has {names}")
-            members = {name: found[name] for name in (*ARRAYS, WRITERS) if name in found}
+            members = {name: found[name] for name in (*ARRAYS, *NOTES) if name in found}
             stored = path.stat().st_size
             require_size(sum(info.file_size for info in members.values()), where, stored=stored)
             return {name: _array(archive, info, f"{where}: {name}", stored) for name, info in members.items()}
@@ -66,17 +96,25 @@ def _array(archive: ZipFile, info: ZipInfo, where: str, stored: int) -> Array:
 
 
 def _check(where: str, part: str, x: Array, y: Array, train: Array) -> None:
-    if x.ndim not in (2, 3, 4) or x.size == 0 or x.shape[1:] != train.shape[1:]:
+    _check_shapes(where, part, x, y, train)
+    if y.min() < 0:
+        raise InputError(f"{where}: y_{part} has the label {y.min()}; must be integer labels from 0")
+    if y.max() >= MAXIMUM_CLASSES:
+        raise InputError(f"{where}: y_{part} has the label {y.max()}; must be below {MAXIMUM_CLASSES}")
+
+
+def _check_shapes(where: str, part: str, x: Array, y: Array, train: Array, *, empty: bool = False) -> None:
+    """What names, types and shapes tell; `empty`: there may be no example."""
+    sides = x.shape[1:] if empty else x.shape
+    if x.ndim not in (2, 3, 4) or 0 in sides or x.shape[1:] != train.shape[1:]:
         raise InputError(
             f"{where}: x_{part} has shape {x.shape}; must be (n, features), (n, h, w), (n, h, w, c) or (n, c, h, w), "
             "all above 0, and the same for both parts"
         )
     if not (np.issubdtype(x.dtype, np.floating) or x.dtype == np.uint8):
         raise InputError(f"{where}: x_{part} is {x.dtype}; must be floating point, or uint8 for pixels")
-    if y.shape != x.shape[:1] or not np.issubdtype(y.dtype, np.integer) or y.min() < 0:
+    if y.shape != x.shape[:1] or not np.issubdtype(y.dtype, np.integer):
         raise InputError(f"{where}: y_{part} is {y.dtype} of shape {y.shape}; must be {len(x)} integer labels from 0")
-    if y.max() >= MAXIMUM_CLASSES:
-        raise InputError(f"{where}: y_{part} has the label {y.max()}; must be below {MAXIMUM_CLASSES}")
 
 
 def _in_float32(where: str, name: str, x: Array) -> Array:

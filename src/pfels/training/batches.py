@@ -38,7 +38,7 @@ def batches(
     A device with more than `size` examples draws a new order per epoch from `orders(member)`; for the others the
     order has no effect.
     """
-    longest = int(counts.max())
+    longest = max(int(counts.max()), 1)  # of devices without examples, padding alone
     if longest <= size:
         full = Batch(None, _weights(counts, 0, longest, device), None)
         yield from (full for _ in range(epochs))

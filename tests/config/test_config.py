@@ -79,7 +79,7 @@ def test_every_preset_is_valid_and_its_toml_reads_back_the_same(preset: str, tmp
 def test_any_text_survives_toml(text: str):
     import tomllib
 
-    config = validate({"data": {"name": "file", "path": text}})
+    config = validate({"data": {"name": "file", "path": text, "devices": 50, "partition": "iid"}})
     assert validate(tomllib.loads(config.to_toml())).data.path == text
 
 
@@ -120,7 +120,8 @@ def test_the_page_of_settings_has_every_key_with_its_default():
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
     listed = dict(re.findall(r"^\| `([a-z_.-]+)` \| (\S.*?) \|", page, re.MULTILINE))
     unset = {
-        "data.path", "data.per_device", "privacy.delta", "channel.clipping_db", "radio.bandwidth_mhz", "radio.compute_s"
+        "data.path", "data.per_device", "data.classes", "privacy.delta", "channel.clipping_db", "radio.bandwidth_mhz",
+        "radio.compute_s",
     }  # fmt: skip
     defaults = {key: _toml(value) for key, value in Config().flat().items()}
     for scheme in scheme_names():

@@ -56,6 +56,45 @@ def test_numbers_that_are_infinite_in_float32_are_refused(tmp_path: Path):
     assert datasets.load("file", str(tmp_path / "own.npz")).test.x.max() > 2.9e38
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "x_train",
+            np.ones((9, 4)).astype(object),
+            "Python objects, .*; make text columns numbers, then save x.astype",
+        ),
+        ("x_train", np.ones((9, 4), int), r"x_train is int64; must be floating point, .*; .* save x\.astype"),
+        (
+            "x_train",
+            np.ones((9, 4)).astype(str),
+            "x_train is <U32; must be floating point, .*; make text columns numbers",
+        ),
+        (
+            "y_train",
+            np.arange(9).astype(object),
+            r"Python objects, .*; save whole numbers from 0, such as \[names\.index",
+        ),
+        ("y_train", np.arange(9).astype(str), r"y_train is <U21 .*; save whole numbers from 0, such as \[names\.index"),
+        ("y_test", np.arange(2.0), "y_test is float64 .*; must be 2 integer labels from 0; save whole numbers from 0"),
+        ("y_train", np.arange(-1, 8), "y_train has the label -1; must be 9 integer labels from 0$"),
+        ("writer_train", np.array(["ann"] * 9, object), r"Python objects, .*; save writer\.astype\(str\)"),
+        ("writer_train", np.array([np.nan] * 9), "writer_train holds NaN or infinity; every training example must be"),
+        ("classes", np.array("three", object), "Python objects, .*; save one whole number"),
+    ],
+)
+def test_what_pandas_saves_is_refused_with_the_cure(name: str, value: np.ndarray, message: str, tmp_path: Path):
+    np.savez(tmp_path / "own.npz", **{**GOOD, name: value})
+    refused("file", tmp_path / "own.npz", message)
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e999, -1e999, float("nan")])
+def test_a_pixel_beyond_all_numbers_is_refused_without_a_warning(value: float, tmp_path: Path):
+    text = json.dumps({"user_data": {"ann": {"x": [[value] * 784], "y": [1]}}})
+    with pytest.raises(InputError, match="writer ann: a pixel is not a multiple of 1/255"):
+        datasets.load("femnist", str(leaf(tmp_path / "leaf", text)))
+
+
 def test_a_label_that_the_data_set_does_not_have_is_refused(tmp_path: Path):
     folder = idx_folder(tmp_path / "idx", zipped=False)
     name = "train-labels-idx1-ubyte"

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pfels.cli.data import VERIFIED
 from pfels.data import cache, datasets, hub, install, sources
 from pfels.errors import InputError, RunError
 from tests.data.fixtures import (
@@ -391,15 +392,30 @@ def test_the_command_fails_in_one_line(pfels_data, arguments: tuple[str, ...], c
     assert lines[0].startswith(f"error: {message}")
 
 
+def test_femnist_of_whatever_images_is_never_called_the_original(pfels_data, home: Path, tmp_path: Path):
+    leaf_file(tmp_path / "leaf" / "all_data" / "a.json", {"ann": 12, "bob": 10})
+    given = str(tmp_path / "leaf")
+    said = (
+        "converted, not verified to be the original, of which no checksum is known: 22 examples by 2 writers, where "
+        "the original has 805,263 by 3,550; its files are as they were when it was installed"
+    )
+    path = home / "femnist"
+    assert pfels_data("data", "get", "femnist", "--from", given)[1] == f"femnist: {path} (from {given}, {said})\n"
+    assert pfels_data("data", "check", "femnist")[1] == f"femnist: {path} is {said}\n"
+    for command in ("get", "check"):
+        assert json.loads(pfels_data("data", command, "femnist", "--json")[1])["verified"] == said
+    assert json.loads(pfels_data("data", "get", "digits", "--json")[1])["verified"] == "comes with pfels"
+
+
 def test_the_command_gets_and_checks(pfels_data, home: Path, tmp_path: Path):
     given = str(cifar_folder(tmp_path / "official"))
     path = home / "cifar-10-batches-bin"
     assert pfels_data("data", "get", "cifar10", "--from", given)[:2] == (
         0,
-        f"cifar10: {path} (from {given}, verified)\n",
+        f"cifar10: {path} (from {given}, {VERIFIED})\n",
     )
-    assert pfels_data("data", "get", "cifar10")[1] == f"cifar10: {path} (already in the cache, verified)\n"
-    assert pfels_data("data", "check", "cifar10") == (0, f"cifar10: {path} is verified\n", [])
+    assert pfels_data("data", "get", "cifar10")[1] == f"cifar10: {path} (already in the cache, {VERIFIED})\n"
+    assert pfels_data("data", "check", "cifar10") == (0, f"cifar10: {path} is {VERIFIED}\n", [])
     (path / "test_batch.bin").write_bytes(b"x" * 3073)
     code, out, said = pfels_data("data", "check", "cifar10", "--json")
     assert (code, list(json.loads(out)["faults"]), json.loads(out)["good"]) == (1, ["test_batch.bin"], False)

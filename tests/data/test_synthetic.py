@@ -1,5 +1,6 @@
 """Synthetic(α, β): every device derives from the seed and its id, and costs nothing until requested."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from pfels.data.synthetic import CLASSES, FEATURES, SyntheticFederation
 from pfels.errors import InputError
 from pfels.experiment.loop import run
+from pfels.experiment.setup import federate
 from tests.conftest import small
 
 
@@ -103,10 +105,21 @@ def test_synthetic_data_can_be_learned_by_device_and_iid():
     [
         ({"data__name": "synthetic", "data__partition": "dirichlet"}, "synthetic data come by device"),
         ({"data__name": "synthetic", "data__path": "x"}, "is read from no file"),
-        ({"data__name": "synthetic", "data__beta": -1.0}, "data.beta = -1.0: must be a finite number of at least 0"),
+        (
+            {"data__name": "synthetic", "data__alpha": 1e308},
+            "data.alpha = 1e+308: must be a finite number in [0, 1e+20]",
+        ),
+        ({"data__name": "synthetic", "data__beta": -1.0}, "data.beta = -1.0: must be a finite number in [0, 1e+20]"),
         ({"data__partition": "dirichlet", "data__alpha": 0.0}, "must be above 0 for the Dirichlet law"),
     ],
 )
 def test_wrong_settings_are_named(changes, message: str):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=re.escape(message)):
         small(**changes)
+
+
+def test_the_largest_spreads_give_numbers_without_a_warning():
+    for alpha, beta in ((1e20, 0.5), (0.5, 1e20), (1e20, 1e20), (0.0, 0.0)):
+        config = small(data__name="synthetic", data__alpha=alpha, data__beta=beta, data__devices=30)
+        drawn = federate(config).examples(range(30))
+        assert np.isfinite(drawn.x.numpy()).all()

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +19,11 @@ from tests.data.fixtures import idx_folder
 SMALL = {"data.name": "file", "data.devices": 10, "cohort.size": 4, "rounds": 6, "run.checkpoint_every": 2}
 
 
-def own_data(path: Path, *, seed: int = 0) -> Path:
+def own_data(path: Path, *, seed: int = 0, **more: Any) -> Path:
     draws = np.random.default_rng(seed)
     x, y = draws.normal(size=(60, 4)).astype(np.float32), draws.integers(0, 3, 60)
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, x_train=x[:40], y_train=y[:40], x_test=x[40:], y_test=y[40:])
+    np.savez(path, x_train=x[:40], y_train=y[:40], x_test=x[40:], y_test=y[40:], **more)
     return path
 
 

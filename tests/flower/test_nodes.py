@@ -15,7 +15,7 @@ from pfels.errors import InputError, RunError
 from pfels.experiment.setup import federate
 from pfels.flower import client_app, messages
 from pfels.flower import nodes as nodes_module
-from pfels.flower.local_data import local_federation
+from pfels.flower.local_data import NodeData, local_federation
 from tests.flower.in_process import FIRST_NODE, distance, has_signals, refused, simulated
 
 Flower = Callable[..., Any]
@@ -102,6 +102,47 @@ def test_local_data_of_another_shape_or_for_other_devices_are_refused(tmp_path: 
     np.savez(path, x_train=np.zeros((4, 5)), y_train=np.zeros(4, int), x_test=np.zeros((1, 5)), y_test=np.zeros(1, int))
     with pytest.raises(InputError, match=r"examples of shape \(5,\); must be \(1, 8, 8\)"):
         local_federation(str(path), config, share, classes=10)
+
+
+def own_file(path: Path, y: list[int], writers: list[str], **more: Any) -> str:
+    """A file of numbers whose examples follow from their labels and places."""
+    x = np.random.default_rng(0).normal(size=(len(y), 5)).astype(np.float32)
+    np.savez(path, x_train=x, y_train=y, x_test=x[:1], y_test=y[:1], writer_train=writers, **more)
+    return str(path)
+
+
+OWN = {"data.name": "file", "data.devices": 2, "data.partition": "writer", "cohort.size": 1, "model.hidden": 4}
+
+
+def test_the_number_of_classes_is_said_and_never_read_off_a_nodes_labels(tmp_path: Path):
+    share, served = messages.NodeShare(0, 1), {**OWN, "data.path": str(tmp_path / "of-the-server.npz")}
+    silent = own_file(tmp_path / "silent.npz", [0, 1, 0, 1], ["ann", "ann", "bob", "bob"])
+    stated = own_file(tmp_path / "stated.npz", [0, 1, 0, 1], ["ann", "ann", "bob", "bob"], classes=4)
+    config, with_four = load_config("demo", served), load_config("demo", {**served, "data.classes": 4})
+    with pytest.raises(InputError, match=r"silent\.npz': how many classes\? Set data\.classes, or classes in the file"):
+        NodeData.of(config, share, silent, 0)
+    for path, said in ((silent, with_four), (stated, with_four), (stated, config)):
+        assert NodeData.of(said, share, path, 0).classes == 4
+    with pytest.raises(InputError, match=r"stated\.npz': says classes = 4, but the run has data\.classes = 5"):
+        NodeData.of(load_config("demo", {**served, "data.classes": 5}), share, stated, 0)
+
+
+def test_a_node_without_the_top_label_takes_part_in_a_run_on_a_file(flower: Flower, tmp_path: Path):
+    """The model has as many classes as the run says, whatever a node's own labels are."""
+    y, names = [0, 1, 2, 0, 1, 0, 1, 0], ["a"] * 3 + ["b"] * 2 + ["c"] * 2 + ["d"]
+    served = own_file(tmp_path / "all.npz", y, names)
+    x = np.load(served)["x_train"]
+    nodes = []
+    for partition in range(2):
+        mine = [i for i, name in enumerate(names) if "abcd".index(name) % 2 == partition]
+        path = tmp_path / f"{partition}.npz"
+        arrays = {"x_train": x[mine], "y_train": np.array(y)[mine], "writer_train": np.array(names)[mine]}
+        np.savez(path, **arrays, x_test=x[:1], y_test=y[:1])
+        nodes.append({"local-data": str(path), "ledger": "none"})
+    run = {"data__name": "file", "data__path": served, "data__classes": 3, "cohort__size": 2, "rounds": 2}
+    said = {"data__devices": 4, "data__partition": "writer"}
+    result, _ = flower(scheme="pfels", partitions=2, nodes=nodes, **run, **said)
+    assert distance(result.parameters, simulated(scheme="pfels", **run).parameters) < 1e-6
 
 
 def test_local_data_get_the_features_of_the_run(tmp_path: Path):

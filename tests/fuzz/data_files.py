@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pfels.data import datasets, writers
+from pfels.data import datasets, users, writers
 from pfels.data.cache import Workspace
 from pfels.data.formats import cifar10, idx, packed
 from tests.fuzz.target import Target, part, require
@@ -21,11 +21,15 @@ from tests.fuzz.target import Target, part, require
 ARRAYS = {
     "x_train": np.linspace(0, 1, 24, dtype=np.float64).reshape(6, 4), "y_train": np.arange(6) % 3,
     "x_test": np.ones((2, 4), np.float32), "y_test": np.array([0, 1], np.uint8),
-    "writer_train": np.array(["ann", "bob"] * 3),
+    "writer_train": np.array(["ann", "bob"] * 3), "classes": np.array(3),
 }  # fmt: skip
 
 
 def _load(name: str, path: Path) -> None:
+    if name == "file":  # what a config and its privacy figures take from it
+        found = users.defaults(path, {})
+        users.notes(name, str(path), partition="iid", devices=2, per_device=None, classes=None)
+        require(found.get("devices", 1) >= 1, "no device")
     data = datasets.load(name, str(path))
     for examples in filter(None, (data.train, data.test)):
         require(len(examples) > 0 and len(examples.x) == len(examples.y), "examples and labels of different number")

@@ -30,6 +30,9 @@ They live in a cache directory: $PFELS_DATA, or pfels in your cache directory. D
 )
 
 
+VERIFIED = "verified to be the original by its checksums"
+
+
 def _complete(incomplete: str) -> list[str]:
     return [name for name in CATALOG if name.startswith(incomplete)]
 
@@ -96,7 +99,7 @@ def get(
     with _bar() as progress:
         installed = install.get(name, given=given, say=say, progress=progress)
     if json:
-        print_json({**_document(find(name)), "source": installed.source})
+        print_json({**_document(find(name)), "source": installed.source, "verified": _verified(find(name))})
     elif installed.path is None:
         print(f"{name}: nothing to get: {find(name).sources[0]}")
     else:
@@ -119,7 +122,8 @@ def check(name: Name, json: Json = False) -> None:
     with _bar() as progress:
         verdict = install.check(name, progress)
     if json:
-        print_json({**_document(find(name)), "good": verdict.good, "faults": dict(verdict.faults)})
+        found = {**_document(find(name)), "good": verdict.good, "faults": dict(verdict.faults)}
+        print_json(found | ({"verified": _verified(find(name))} if verdict.good else {}))
     if not verdict.there:
         raise RunError(f"{name}: not in the cache {cache.home()}; run: pfels data get {name}")
     if verdict.faults:
@@ -153,10 +157,21 @@ def _document(entry: Entry) -> DataSet:
 
 def _verified(entry: Entry) -> str:
     """What is known of a data set in the cache whose checksums are right."""
-    about = _installed(entry)
-    if about is None or about["original"]:
-        return "verified"
-    return f"home-made, not verified to be the original; {about['sha256']}"
+    from pfels.data.formats import packed
+
+    about, path = _installed(entry), _place(entry)
+    if about is not None and not about["original"]:
+        return f"home-made, not verified to be the original; {about['sha256']}"
+    if path is None:
+        return entry.sources[0]
+    if entry.files:
+        return VERIFIED
+    examples, writers = packed.size(path)
+    return (
+        f"converted, not verified to be the original, of which no checksum is known: {examples:,} examples by "
+        f"{writers:,} writers, where the original has {entry.train:,} by {entry.writers:,}; its files are as they were "
+        "when it was installed"
+    )
 
 
 def _installed(entry: Entry) -> HomeMade | None:

@@ -156,6 +156,8 @@ def _reasons(points: Sequence[Named]) -> Iterator[str]:
         for name, figure in figures.items():
             if figure is not None:
                 found.setdefault((name, figure["why"]), []).append(each.name)
+        for note in privacy.get("data_notes", []):
+            found.setdefault(("data", note["sentence"]), []).append(each.name)
     for (name, why), names in found.items():
         about = "" if len(names) == len(points) else f" ({listed(names)})"
         yield f"{name}{about}: {why}."

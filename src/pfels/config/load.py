@@ -1,7 +1,8 @@
 """Configs from presets, files, overrides and other configs."""
 
+import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,33 @@ def load_config(
     for key in changed:
         if not isinstance(key, str) or not _is_unicode(key):
             raise InputError(f"{quoted(key)}: not a key of a config")
+    said = {key for key, _ in leaves(changed.items())}
     tree = _tree(base, changed, tuned=tuned)
+    own = _of_an_own_file(tree)
     _change(tree, changed)
-    if any(key == "data.path" for key, _ in leaves(changed.items())):
+    if "data.path" in said:
         _anchor(tree, Path.cwd())
+    if _of_an_own_file(tree) and not own:
+        _leave_to_writers(tree["data"], said)
     config = validate(tree)
     require_used(changed, config.scheme)
     return config
+
+
+def _of_an_own_file(tree: Mapping[str, Any]) -> bool:
+    data = tree.get("data")
+    return isinstance(data, dict) and data.get("name") == "file"
+
+
+def _leave_to_writers(data: dict[str, Any], said: Collection[str]) -> None:
+    """Take out of a `data` table what a preset says of how other data are dealt out, if the own file that it has now
+    names its writers."""
+    from pfels.data import users
+
+    path = data.get("path")
+    if isinstance(path, str) and os.path.exists(path) and users.defaults(Path(path), {}):
+        for key in {"devices", "per_device", "partition"} - {key.removeprefix("data.") for key in said}:
+            data.pop(key, None)
 
 
 def stored_config(path: Path) -> Config:
@@ -51,7 +72,7 @@ def stored_config(path: Path) -> Config:
 
 def _tree(base: str | Path | Config, changed: Mapping[str, Any], *, tuned: bool) -> dict[str, Any]:
     """The tables of the base; where another scheme is asked for, without what is off by default and it does not use."""
-    tree = base.tree() if isinstance(base, Config) else _read(base)
+    tree = base.said() if isinstance(base, Config) else _read(base)
     usual = tree.get("scheme", Config.model_fields["scheme"].default)
     scheme = changed.get("scheme", usual)
     diffs = _diffs(tree.pop("for", {}), base)
@@ -145,10 +166,15 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _anchor(tree: Any, folder: Path) -> None:
-    """Make a relative `data.path` one that starts at `folder`, so that it means the same from everywhere."""
+    """Make a relative `data.path` one that starts at `folder`, and one with ~ one that starts at the home directory, so
+    that it means the same from everywhere."""
     data = tree.get("data") if isinstance(tree, dict) else None
     if isinstance(data, dict) and isinstance(path := data.get("path"), str) and path:
-        data["path"] = str(folder / path)
+        try:
+            data["path"] = str(folder / Path(path).expanduser())
+        except RuntimeError:
+            where = f"data.path = {quoted(path)}"
+            raise InputError(f"{where}: its home directory is unknown; give the whole path") from None
 
 
 def parse_override(text: str) -> tuple[str, Any]:

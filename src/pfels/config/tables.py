@@ -1,9 +1,11 @@
 """The tables of a config, each with what can be checked in it alone."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 Positive = Annotated[float, Field(ge=1e-20, le=1e20, allow_inf_nan=False)]  # squares and products stay floats
 Decibels = Annotated[float, Field(ge=-300, le=300)]
@@ -19,8 +21,9 @@ class Table(BaseModel):
 class Data(Table):
     """Which examples there are and how they are spread over the devices.
 
-    Where it is not said, data that come by device or by writer stay so, and others are spread evenly. `alpha` is
-    the Dirichlet law's, or with `beta` that of Synthetic(α, β).
+    Where it is not said, data that come by device or by writer stay so, and others are spread evenly. An own file that
+    names its writers is read to find out how many devices there are. What follows from the data in this way is not
+    among the fields that were set. `alpha` is the Dirichlet law's, or with `beta` that of Synthetic(α, β).
     """
 
     name: Literal["digits", "fashion", "mnist-writers", "cifar10", "femnist", "synthetic", "file"] = "digits"
@@ -28,21 +31,27 @@ class Data(Table):
     devices: Count = 1000
     per_device: Count | None = None
     partition: Literal["iid", "dirichlet", "writer"] = "iid"
-    alpha: float = Field(default=0.5, ge=0, allow_inf_nan=False)
-    beta: float = Field(default=0.5, ge=0, allow_inf_nan=False)
+    classes: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    alpha: float = Field(default=0.5, ge=0, le=1e20, allow_inf_nan=False)
+    beta: float = Field(default=0.5, ge=0, le=1e20, allow_inf_nan=False)
     features: Literal["none", "hog", "scattering"] = "none"
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _natural(cls, tree: Any) -> Any:
-        if isinstance(tree, Mapping) and tree.get("name") in ("mnist-writers", "femnist", "synthetic"):
-            return {"partition": "writer", **tree}
-        return tree
+    def _natural(cls, tree: Any, handler: ModelWrapValidatorHandler["Data"]) -> "Data":
+        if not isinstance(tree, Mapping):
+            return handler(tree)
+        natural = _natural(tree)
+        found = handler({**natural, **tree})
+        found.model_fields_set.difference_update(natural.keys() - tree.keys())
+        return found
 
     @model_validator(mode="after")
     def _consistent(self) -> "Data":
         if self.name == "file" and self.path is None:
             raise ValueError('data.path: needed where data.name = "file"; give the path of an .npz file')
+        if self.name != "file" and self.classes is not None:
+            raise ValueError(f'data.classes = {self.classes}: only for data.name = "file"; leave it out')
         if self.name in ("digits", "synthetic") and self.path is not None:
             raise ValueError(f'data.path = {self.path!r}: data.name = "{self.name}" is read from no file; leave it out')
         if self.name == "synthetic" and self.partition == "dirichlet":
@@ -50,6 +59,22 @@ class Data(Table):
         if self.partition == "dirichlet" and self.alpha == 0:
             raise ValueError("data.alpha = 0: must be above 0 for the Dirichlet law")
         return self
+
+
+def _natural(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """What data say of a table that leaves it open: how they are spread over devices, and over how many."""
+    name, path = tree.get("name"), tree.get("path")
+    if name in ("mnist-writers", "femnist", "synthetic"):
+        return {"partition": "writer"}
+    if name != "file" or not isinstance(path, str) or {"partition", "devices"} <= tree.keys():
+        return {}
+    if not os.path.exists(path):  # for a name that no file can have, too
+        if "devices" in tree:
+            return {}
+        raise ValueError(f"data.path = {path!r}: no such file; data.devices follows from it unless it is set")
+    from pfels.data import users  # loads NumPy, which the help does without
+
+    return users.defaults(Path(path), tree)
 
 
 class Model(Table):

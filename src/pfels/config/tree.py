@@ -159,6 +159,12 @@ class Config(Table):
         own = {} if self.own is None else {self.scheme: self.own.model_dump(exclude_none=True)}
         return self.model_dump(exclude_none=True) | own
 
+    def said(self) -> dict[str, Any]:
+        """The tables without what follows from the data where they leave it open (`Data`)."""
+        tree, said = self.tree(), self.data.model_fields_set
+        follows = {"devices", "partition"} - said
+        return tree | {"data": {key: value for key, value in tree["data"].items() if key not in follows}}
+
     def flat(self) -> dict[str, Any]:
         """Every set key with its value, as `table.key`, in the order of the tree."""
         tree = self.tree()

@@ -1,5 +1,6 @@
 """Load a data set by name, as tensors."""
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,16 @@ from pfels.errors import InputError
 CIFAR_CENTRE, CIFAR_SPREAD = 0.5, 0.25
 
 
-def load(name: str, path: str | None = None) -> Dataset:
-    """The named data set, from `path` if given, else from the cache; "file" is the user's own .npz."""
+def load(name: str, path: str | None = None, *, classes: int | None = None) -> Dataset:
+    """The named data set, from `path` if given, else from the cache; "file" is the user's own .npz, whose number of
+    `classes` may be said here."""
     if name == "digits":
         return _digits()
     if name == "file":
-        return _npz(Path(str(path)))
+        return _npz(Path(str(path)), classes)
     place = _found(name) if path is None else Path(path)
     if name == "mnist-writers":
-        return _npz(place)
+        return _npz(place, find(name).classes)
     if name == "femnist":
         return _femnist(place if path is None else leaf.converted(place))
     where = f"data.path = {path!r}" if path is not None else str(place)
@@ -55,13 +57,31 @@ def _digits() -> Dataset:
     return Dataset(_examples(x[train], y[train]), _examples(x[test], y[test]), classes=10)
 
 
-def _npz(path: Path) -> Dataset:
-    """A user's own arrays; the number of classes is the maximum label plus 1."""
+def _npz(path: Path, classes: int | None) -> Dataset:
+    """A user's own arrays. The number of classes is given or in the file; else it is the maximum label plus 1."""
     arrays = npz.read(path)
-    train = _examples(arrays["x_train"], arrays["y_train"])
-    test = _examples(arrays["x_test"], arrays["y_test"])
-    classes = int(max(train.y.max(), test.y.max())) + 1
-    return Dataset(train, test, classes=classes, writers=arrays.get("writer_train"))
+    return of_arrays(arrays, classes=_classes(f"data.path = {str(path)!r}", arrays, classes))
+
+
+def of_arrays(arrays: Mapping[str, NDArray[Any]], *, classes: int) -> Dataset:
+    """The data set in the arrays of a user's own file."""
+    train, test = (_examples(arrays[f"x_{part}"], arrays[f"y_{part}"]) for part in ("train", "test"))
+    return Dataset(train, test, classes=classes, writers=arrays.get(npz.WRITERS))
+
+
+def _classes(where: str, arrays: Mapping[str, NDArray[Any]], given: int | None) -> int:
+    """The number of classes that is given, in the file, or found in the labels, which must all be below it."""
+    stated = npz.stated_classes(arrays)
+    if None not in (given, stated) and given != stated:
+        raise InputError(f"{where}: says {npz.CLASSES} = {stated}, but data.classes = {given}; they must be the same")
+    classes = given if stated is None else stated
+    most = {part: int(arrays[part].max()) for part in ("y_train", "y_test")}
+    if classes is None:
+        return max(most.values()) + 1
+    for part, label in most.items():
+        if label >= classes:
+            raise InputError(f"{where}: {part} has the label {label}; must be below {classes}, the number of classes")
+    return classes
 
 
 def _fashion(folder: Path) -> Dataset:

@@ -73,17 +73,19 @@ class ArrayFederation:
         return self.dataset.classes
 
     def examples(self, devices: Sequence[int]) -> DeviceBatch:
-        """The examples of these devices; padding repeats the device's own examples, with weight zero."""
+        """The examples of these devices; padding repeats the device's own examples, or another's where a device has
+        none, with weight zero."""
         rows, starts, sizes = self._listed
         counts = sizes[devices]
-        places = starts[devices][:, None] + np.arange(counts.max()) % counts[:, None]
+        places = starts[devices][:, None] + np.arange(max(counts.max(), 1)) % np.maximum(counts, 1)[:, None]
         return DeviceBatch(*self.dataset.train.take(torch.from_numpy(rows[places])), counts)
 
     @cached_property
     def _listed(self) -> tuple[Indices, Indices, Indices]:
         """The parts one after the other, where each begins, and its size."""
         sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
-        return np.concatenate(self.parts), np.cumsum(sizes) - sizes, sizes
+        padding = np.zeros(1, np.int64)  # where a last device would begin that has no examples
+        return np.concatenate([*self.parts, padding]), np.cumsum(sizes) - sizes, sizes
 
 
 def split(

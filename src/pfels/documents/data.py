@@ -4,7 +4,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from pfels.documents.validate import document
+from pfels.documents.validate import Count, document
 
 
 @document
@@ -14,6 +14,15 @@ class HomeMade(TypedDict):
     sha256: str  # checksum of the file, when it was installed
     source: str  # where it came from
     original: bool  # whether its arrays are MNIST's and QMNIST's, by their known checksums
+
+
+@document
+class DataNote(TypedDict):
+    """What a reader of a run's privacy figures must know about its data."""
+
+    name: str  # a device is not a user, classes inferred, or writers left out
+    sentence: str  # what it means here
+    devices_per_user: NotRequired[Count]  # the maximum number of devices that hold examples of one user, if known
 
 
 class DataSet(TypedDict):
@@ -33,6 +42,7 @@ class DataSet(TypedDict):
     here: bool  # whether it can be used without a download
     installed: NotRequired[HomeMade]  # what is in the cache, if it was built or given: only of mnist-writers
     source: NotRequired[str | None]  # where it came from; `cache`: it was there; null: never stored
+    verified: NotRequired[str]  # what is known of it where every byte is right, as `data get` and `data check` say it
     good: NotRequired[bool]  # whether every byte is right
     faults: NotRequired[dict[str, str]]  # what is wrong, by file
 

@@ -4,6 +4,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from pfels.documents.data import DataNote
 from pfels.documents.validate import Amount, Count, Share, document
 
 
@@ -95,6 +96,7 @@ class RunPrivacy(TypedDict):
     blind_server: NotRequired[ExplainedFigure]  # against a server that does not learn who sends, over the air
     assumptions: NotRequired[list[Assumption]]  # what `server` becomes where one of its assumptions fails
     server_by_antennas: NotRequired[dict[str, float | None]]  # ε against a server with 1, 2, 4 and 8 antennas
+    data_notes: NotRequired[list[DataNote]]  # whom a device stands for, and what was taken to be public of the data
 
 
 class Typical(TypedDict):

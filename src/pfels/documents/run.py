@@ -4,6 +4,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from pfels.documents.data import DataNote
 from pfels.documents.privacy import RoundPrivacy, RunPrivacy
 from pfels.documents.validate import Amount, Count, Share, document
 
@@ -90,6 +91,7 @@ class Environment(TypedDict):
     versions: NotRequired[dict[str, str]]  # versions of pfels and of what results depend on
     engine: NotRequired[str | None]  # batched or threaded; a resumed run keeps it
     data: NotRequired[dict[str, str]]  # SHA-256 of each file of the user's own data; a resumed run needs the same
+    data_notes: NotRequired[list[DataNote]]  # what its privacy figures assume of the data; as in summary.json
     carrier: NotRequired[str]  # what carried the rounds, in a deployment
     noise: NotRequired[str]  # in a deployment: secret, or seed where every participant can derive the noise
     seed: NotRequired[str]  # in a deployment: secret where the software drew it, or given

@@ -1,11 +1,13 @@
 """The server's figure with its assumptions broken: what other antennas would hear of a run's very rounds, for one."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pfels.arrays import Reals
+from pfels.documents.data import DataNote
 from pfels.documents.privacy import Assumption, RunPrivacy
 from pfels.experiment.link import Link
 from pfels.privacy.accountant import ServerLedger, blind_server_loss
@@ -54,6 +56,27 @@ def antenna_costs(link: Link, *, rounds: int) -> AntennaCosts | None:
     heard, beside = np.concatenate(raised), np.concatenate(others, axis=1)
     several = {m: worst(heard * (1 + beside[: m - 1].sum(0))) for m in ANTENNAS if m > 1}
     return AntennaCosts({1: worst(alone)} | several, worst(heard * beside[0]))
+
+
+def with_data_notes(
+    figures: RunPrivacy, notes: Sequence[DataNote], ledger: ServerLedger, *, delta: float
+) -> RunPrivacy:
+    """The figures of a run with what they assume of its data.
+
+    Where a device is not a user, the price of all data of one user joins the assumptions. Without them the data of
+    each device that holds some are replaced by others, at 2μ each, and by the triangle inequality these add up at most.
+    """
+    if not notes:
+        return figures
+    found: RunPrivacy = {**figures, "data_notes": list(notes)}
+    mu_squared = ledger.spent.most.spent
+    for note in notes:
+        if "devices_per_user" in note and "assumptions" in figures and not math.isinf(mu_squared):
+            most = note["devices_per_user"]
+            epsilon = gaussian_epsilon(mu=2 * most * math.sqrt(mu_squared), delta=delta)
+            name = f"all data of one user emptied, on up to {most} devices"
+            found["assumptions"] = [*figures["assumptions"], {"name": name, "epsilon": epsilon}]
+    return found
 
 
 def with_assumptions(

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from pfels.config.tables import Channel
 from pfels.config.tree import Config
-from pfels.data import features
+from pfels.data import features, users
 from pfels.data.catalog import find
+from pfels.documents.data import DataNote
 from pfels.privacy.calibration import Budget
 from pfels.schemes.draws import Draws
 from pfels.schemes.registry import load_scheme
@@ -48,10 +49,19 @@ def stored_example(config: Config) -> Example:
     if config.data.name == "file":
         from pfels.data import datasets
 
-        own = datasets.load(config.data.name, config.data.path)
+        own = datasets.load(config.data.name, config.data.path, classes=config.data.classes)
         return Example(own.shape, own.classes)
     entry = find(config.data.name)
     return Example(entry.shape, entry.classes)
+
+
+def data_notes(config: Config) -> list[DataNote]:
+    """What a reader of the privacy figures of this config must know about its data."""
+    data = config.data
+    return users.notes(
+        data.name, data.path, partition=data.partition, devices=data.devices, per_device=data.per_device,
+        classes=data.classes,
+    )  # fmt: skip
 
 
 def model_dimension(config: Config) -> int:

@@ -16,7 +16,7 @@ from pfels.config.tree import Config
 from pfels.data.checksums import checksums
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
-from pfels.experiment.assumptions import with_assumptions
+from pfels.experiment.assumptions import with_assumptions, with_data_notes
 from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory, check
@@ -139,6 +139,8 @@ def _lead(  # noqa: PLR0917
     about: Environment = {**environment(), "engine": engine}
     if own := checksums(config.data.name, config.data.path):
         about["data"] = own
+    if experiment.data_notes:
+        about["data_notes"] = list(experiment.data_notes)
     if deployment is not None:
         about |= deployment.environment()
     with directory.opened(resume=resume, environment=about, secret=secret) as checkpoint:
@@ -254,6 +256,9 @@ def _summary(experiment: Experiment, state: RunState, began: float, *, over_air:
     )
     totals["privacy"] = with_assumptions(
         totals["privacy"], state.ledger.server, link, rounds=config.rounds, over_air=over_air
+    )
+    totals["privacy"] = with_data_notes(
+        totals["privacy"], experiment.data_notes, state.ledger.server, delta=experiment.setting.delta
     )
     accuracy, loss = _evaluate(experiment, state.delivered)
     last = accuracy if state.average is None else _evaluate(experiment, state.theta)[0]

@@ -1,5 +1,6 @@
 """From a config to the parts of an experiment: data on devices, a network, the scheme and its draws."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,8 +9,9 @@ from pfels.config.tree import Config
 from pfels.data import datasets, features, partition, synthetic
 from pfels.data.partition import Federation
 from pfels.data.synthetic import SyntheticFederation
+from pfels.documents.data import DataNote
 from pfels.errors import InputError
-from pfels.experiment.link import setting_of
+from pfels.experiment.link import data_notes, setting_of
 from pfels.runtime.distributed import Ranks
 from pfels.runtime.memory import available_memory
 from pfels.runtime.threads import OrderedPool
@@ -36,6 +38,7 @@ class Experiment:
     scheme: Scheme
     draws: Draws
     ranks: Ranks
+    data_notes: Sequence[DataNote] = ()  # what a reader of its privacy figures must know about the data
 
     @property
     def setting(self) -> Setting:
@@ -62,6 +65,7 @@ def build(
     if config.run.device != "cpu" and not torch.cuda.is_available():
         raise InputError(f"run.device = {config.run.device!r}: no CUDA device here; use cpu")
     ranks = Ranks(device=config.run.device) if ranks is None else ranks
+    notes = data_notes(config) if federation is None else []
     federation = federate(config, seed) if federation is None else federation
     model, training = config.model, config.training
     network = networks.build(model.name, shape=federation.shape, classes=federation.classes, hidden=model.hidden)
@@ -77,7 +81,7 @@ def build(
     draws = Draws(setting, seed, device=ranks.device, start=start)
     scheme = load_scheme(config.scheme, setting)
     require_sound(scheme, draws, start)  # what the scheme itself refuses, such as a δ too large, shows here too
-    return Experiment(config, federation, network, local, scheme, draws, ranks)
+    return Experiment(config, federation, network, local, scheme, draws, ranks, notes)
 
 
 def require_memory(experiment: Experiment, *, copies: int) -> None:
@@ -104,7 +108,7 @@ def federate(config: Config, seed: Seed | None = None) -> Federation:
             seed=seed, devices=data.devices, per_device=data.per_device,
             alpha=data.alpha, beta=data.beta, iid=data.partition == "iid",
         )  # fmt: skip
-    dataset = features.extract(datasets.load(data.name, data.path), data.features)
+    dataset = features.extract(datasets.load(data.name, data.path, classes=data.classes), data.features)
     return partition.split(
         dataset, generator(seed, Purpose.PARTITION), kind=data.partition,
         devices=data.devices, per_device=data.per_device, alpha=data.alpha,

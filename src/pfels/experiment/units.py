@@ -48,7 +48,7 @@ def _mean_examples(config: Config) -> float:
         return mean_examples(data.name, devices=data.devices, per_device=data.per_device, by_writer=by_writer)
     from pfels.data import datasets
 
-    own = datasets.load(data.name, data.path)
+    own = datasets.load(data.name, data.path, classes=data.classes)
     writers = 0 if own.writers is None else len(set(own.writers.tolist()))
     if by_writer and writers:
         return max(len(own.train) / writers, data.per_device or 1)

@@ -50,12 +50,14 @@ class NodeData:
         """The data of a node. Of its own file, at most names, types and shapes of arrays count here."""
         if path is None or config.data.name != "file":
             return cls(config, seed, share, path, *link.example(config))
-        arrays = npz.read_of_node(Path(path), where=_where(path))
-        classes = config.flat().get("data.classes") or npz.stated_classes(arrays)
-        if classes is None:
-            raise InputError(f"{_where(path)}: does not say how many classes there are; add {npz.CLASSES} to it")
+        arrays = npz.read_of_node(Path(path).expanduser(), where=_where(path))
+        given, stated = config.data.classes, npz.stated_classes(arrays)
+        if given is None and stated is None:
+            raise InputError(f"{_where(path)}: how many classes? Set data.classes, or {npz.CLASSES} in the file")
+        if None not in (given, stated) and given != stated:
+            raise InputError(f"{_where(path)}: says {npz.CLASSES} = {stated}, but the run has data.classes = {given}")
         shape = features.shape_of(config.data.features, arrays["x_train"].shape[1:])
-        return cls(config, seed, share, path, shape, int(classes))
+        return cls(config, seed, share, path, shape, given or stated or 0)
 
     @property
     def devices(self) -> int:
@@ -91,7 +93,7 @@ def local_federation(path: str, config: Config, share: NodeShare, *, classes: in
     There is one device per writer, in the order of `writer_names`, or else of the names of those who have examples; a
     file without writers is for a node with one device. Devices of other nodes are empty here.
     """
-    arrays = npz.read_of_node(Path(path), where=_where(path))
+    arrays = npz.read_of_node(Path(path).expanduser(), where=_where(path))
     x, y = arrays["x_train"], arrays["y_train"]
     if config.data.name != "file" and x.shape[1:] != (wanted := link.stored_example(config).shape):
         raise InputError(f"{_where(path)}: examples of shape {x.shape[1:]}; must be {wanted}, as in {config.data.name}")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from pfels.documents.studies import AggregateRow, Comparison, Pair, Spread
-from pfels.report.terminal import PROVEN, claim_note, marked, number
+from pfels.report.terminal import PROVEN, claim_note, data_sentences, marked, number
 from pfels.report.text import claimed_epsilon, counted, epsilon, listed, server_is_smaller
 from pfels.schemes.registry import scheme_entry
 from pfels.studies.verdicts import Verdict
@@ -119,6 +119,7 @@ def notes(table: Comparison) -> list[str]:
         for name in table["schemes"]
         if (assumes := scheme_entry(name).assumes)
     ]
+    found += [f"{line}." for line in data_sentences(row["privacy"] for row in every)]
     found += claim_note([row["privacy"]["claimed"] for row in every], delta=server["delta"])
     return found + [line for name, row in table["schemes"].items() for line in _outsider(name, row)]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pfels.privacy.events import Adversary, rounded_up
-from pfels.report.terminal import PROVEN, number, print_json, print_table, times
+from pfels.report.terminal import PROVEN, data_sentences, number, print_json, print_table, times
 
 if TYPE_CHECKING:
     from pfels.documents.privacy import (
@@ -57,7 +57,7 @@ def _show_run(figures: PresetPrivacy | StoredPrivacy, title: str, more: Sequence
         ("exact per round", figures["exact_per_round"]), ("server", figures["server"]),
         ("blind server", figures.get("blind_server")), ("outsider", figures["outsider"]),
     )  # fmt: skip
-    _show(figures["claimed"], named, title, more)
+    _show(figures["claimed"], named, title, [*(f"{line}." for line in data_sentences([figures])), *more])
     if figures.get("assumptions"):
         _show_assumptions(figures)
 

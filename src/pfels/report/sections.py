@@ -199,7 +199,21 @@ def _words(comparison: Comparison) -> list[str]:
     """What the words beside ε mean, and what they do not."""
     config = comparison.groups[0].config
     note = delta_note(delta=max(group.config.delta for group in comparison.groups), devices=config.data.devices)
-    return [f"{CONVENTION}.", *([f"{note}."] if note else [])]
+    return [f"{CONVENTION}.", *([f"{note}."] if note else []), *_data_notes(comparison)]
+
+
+def _data_notes(comparison: Comparison) -> list[str]:
+    """What the figures assume of the data, and of which groups."""
+    found: dict[str, list[Group]] = {}
+    for group in comparison.groups:
+        row, first = group.row, group.runs[0].environment
+        for note in first.get("data_notes", []) if row is None else row["privacy"].get("data_notes", []):
+            found.setdefault(note["sentence"], []).append(group)
+    everyone = comparison.groups
+    return [
+        f"data{'' if len(some) == len(everyone) else f' ({privacy.who(some, everyone)})'}: {sentence}."
+        for sentence, some in found.items()
+    ]
 
 
 def _learning(drawn: Sequence[Group], key: str, figures: dict[str, plots.Figure]) -> list[LearningFigure]:

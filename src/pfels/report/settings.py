@@ -85,7 +85,8 @@ def environments(runs: Sequence[StoredRun]) -> list[SharedEnvironment]:
     """The distinct environments of these runs."""
     found: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
-        found.setdefault(tuple(_flattened(run.environment).items()), []).append(run.name)
+        facts = {key: value for key, value in run.environment.items() if key != "data_notes"}  # beside the figures
+        found.setdefault(tuple(_flattened(facts).items()), []).append(run.name)
     return [SharedEnvironment(dict(facts), names) for facts, names in found.items()]
 
 

@@ -68,7 +68,13 @@ def privacy_lines(privacy: RunPrivacy) -> list[str]:
             f"outsider: ε = {outsider['display']} over the whole training at δ = {outsider['delta']:g}, "
             f"{outsider['neighbours']} neighbours ({outsider['accountant']})"
         )
-    return lines
+    return lines + data_sentences([privacy])
+
+
+def data_sentences(privacies: Iterable[RunPrivacy]) -> list[str]:
+    """What the figures of these runs assume of their data."""
+    notes = [note for privacy in privacies for note in privacy.get("data_notes", [])]
+    return list(dict.fromkeys(f"data: {one_line(note['sentence'])}" for note in notes))
 
 
 def scientific(figure: Spread | None, *, digits: int = 1) -> str:

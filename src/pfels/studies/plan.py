@@ -13,8 +13,9 @@ from pfels.config.load import load_config
 from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
 from pfels.documents.studies import BoundAtK, BoundTerms, Levels, LinkPlan, Plan, SchemePlan, Theory
+from pfels.experiment.assumptions import with_data_notes
 from pfels.experiment.forecast import Forecast, cached_draws, forecast
-from pfels.experiment.link import Link, example, frame_of, link_of, model_dimension
+from pfels.experiment.link import Link, data_notes, example, frame_of, link_of, model_dimension
 from pfels.privacy.calibration import Budget
 from pfels.schemes.draws import CachedDraws
 from pfels.schemes.plan import RoundPlan
@@ -106,7 +107,9 @@ def plan(
 
 def scheme_plan(forecast: Forecast, link: Link, config: Config) -> LinkPlan:
     """One scheme's link budget in the units of the channel; ideal links have no β, no limit and no energy."""
-    totals = forecast.ledger().summary(link.setting, slot_s=frame_of(config).slot_s)
+    ledger = forecast.ledger()
+    totals = ledger.summary(link.setting, slot_s=frame_of(config).slot_s)
+    privacy = with_data_notes(totals["privacy"], data_notes(config), ledger.server, delta=link.setting.delta)
     rounds, energy, noise = config.rounds, totals["energy_bound"], forecast.noise_multipliers
     ratios = noise_ratios(forecast, link)
     row: LinkPlan = {
@@ -124,7 +127,7 @@ def scheme_plan(forecast: Forecast, link: Link, config: Config) -> LinkPlan:
         "subcarriers_per_round": totals["subcarriers"] / rounds,
         "airtime_s": totals["airtime_s"],
         "silent": totals["silent"],
-        "privacy": totals["privacy"],
+        "privacy": privacy,
     }
     if decodes(link.scheme):
         row["echo"] = link.scheme.echo_plan()

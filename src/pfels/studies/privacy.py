@@ -4,9 +4,9 @@ from pfels.config.load import require_config
 from pfels.config.tree import Config
 from pfels.documents.privacy import EverySeed, PresetPrivacy
 from pfels.errors import InputError
-from pfels.experiment.assumptions import with_assumptions
+from pfels.experiment.assumptions import with_assumptions, with_data_notes
 from pfels.experiment.forecast import forecast_run
-from pfels.experiment.link import link_of
+from pfels.experiment.link import data_notes, link_of
 from pfels.privacy.calibration import Budget, RequiredNoise
 from pfels.privacy.events import Adversary, Sampling, turns_per_device
 from pfels.privacy.gaussian import gaussian_epsilon, mu_squared
@@ -29,6 +29,7 @@ def privacy_figures(config: Config) -> PresetPrivacy:
     figures = with_assumptions(
         ledger.privacy(setting), ledger.server, link_of(config), rounds=config.rounds, over_air=True
     )
+    figures = with_data_notes(figures, data_notes(config), ledger.server, delta=setting.delta)
     return {
         **figures,
         "noise_multiplier": figures["noise_multiplier_min"],

@@ -5,7 +5,7 @@ from pathlib import Path
 from pfels.documents.privacy import RunPrivacy, StoredPrivacy
 from pfels.errors import InputError
 from pfels.experiment import reader, secret_seed
-from pfels.experiment.assumptions import with_assumptions
+from pfels.experiment.assumptions import with_assumptions, with_data_notes
 from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory
@@ -65,7 +65,8 @@ def _simulated(run: StoredRun) -> RunPrivacy:
             f"{run.name}: rounds.jsonl ends with ε = {logged:g} against the server, and its config gives {found:g}; "
             "the log is not of this config, or of another version"
         )
-    return with_assumptions(figures, ledger.server, link, rounds=run.rounds, over_air=True)
+    figures = with_assumptions(figures, ledger.server, link, rounds=run.rounds, over_air=True)
+    return with_data_notes(figures, run.environment.get("data_notes", []), ledger.server, delta=link.setting.delta)
 
 
 def _deployed(run: StoredRun, last: Checkpoint) -> RunPrivacy:
@@ -73,6 +74,7 @@ def _deployed(run: StoredRun, last: Checkpoint) -> RunPrivacy:
     link = link_of(config, dimension=len(last.tensors["theta"]))
     ledger = Ledger.restore(last.tensors, last.totals, devices=config.data.devices)
     figures = with_assumptions(ledger.privacy(link.setting), ledger.server, link, rounds=last.round, over_air=False)
+    figures = with_data_notes(figures, about.get("data_notes", []), ledger.server, delta=link.setting.delta)
     return Deployment(about["carrier"], about.get("noise", "seed"), secret_seed.kept(run.path)).checked_privacy(figures)
 
 

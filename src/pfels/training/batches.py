@@ -38,7 +38,8 @@ def batches(
     A device with more than `size` examples draws a new order per epoch from `orders(member)`; for the others the
     order has no effect.
     """
-    longest = int(counts.max())
+    least = np.maximum(counts, 1)  # a device without examples learns nothing, of padding alone
+    longest = int(least.max())
     if longest <= size:
         full = Batch(None, _weights(counts, 0, longest, device), None)
         yield from (full for _ in range(epochs))
@@ -50,7 +51,7 @@ def batches(
             row[:n] = np.arange(n) if generator is None else generator.permutation(n)
         for start in range(0, longest, size):
             stop = min(start + size, longest)
-            active = None if counts.min() > start else torch.from_numpy((counts > start).astype(np.float32)).to(device)
+            active = None if least.min() > start else torch.from_numpy((least > start).astype(np.float32)).to(device)
             chosen = torch.from_numpy(order[:, start:stop]).to(device)
             yield Batch(chosen, _weights(counts, start, stop, device), active)
 

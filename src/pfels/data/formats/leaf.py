@@ -87,8 +87,10 @@ def _arrays(path: Path, writer: str, data: Any) -> tuple[NDArray[np.uint8], NDAr
         return np.empty((0, PIXELS), np.uint8), np.empty(0, np.uint8)
     if y.ndim != 1 or x.shape != (len(y), PIXELS):
         raise InputError(f"{where}: x has shape {x.shape} and y {y.shape}; must be (n, {PIXELS}) and (n,)")
-    scaled = np.rint(x * 255)
-    if not (np.abs(x * 255 - scaled) < 0.01).all() or scaled.min() < 0 or scaled.max() > 255:
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers that are refused next
+        scaled = np.rint(x * 255)
+        close = np.abs(x * 255 - scaled) < 0.01
+    if not close.all() or scaled.min() < 0 or scaled.max() > 255:
         raise InputError(f"{where}: a pixel is not a multiple of 1/255 in [0, 1], as LEAF's are")
     if not ((y == np.rint(y)) & (y >= 0) & (y < packed.CLASSES)).all():
         raise InputError(f"{where}: a label is not an integer from 0 to {packed.CLASSES - 1}")

@@ -17,11 +17,12 @@ MAXIMUM_HEADER = 10_000  # bytes, as NumPy has it: a header is a line of text
 def require_file(path: Path, where: str, *, wanted: str = "") -> None:
     """An InputError unless this is a file: a directory cannot be read, and a pipe would never end."""
     try:
-        found = path.is_file()
+        found, folder = path.is_file(), path.is_dir()
     except (OSError, ValueError) as error:  # a name that no file can have
         raise InputError(f"{where}: {error}") from None
     if not found:
-        raise InputError(f"{where}: no such file{'; ' * bool(wanted)}{wanted}")
+        fault = "is a directory" if folder else "no such file"
+        raise InputError(f"{where}: {fault}{'; ' * bool(wanted)}{wanted}")
 
 
 def require_size(needed: int, where: str, *, stored: int = 0) -> None:

@@ -26,10 +26,10 @@ class Header(NamedTuple):
     length: int  # of the header, with all before the data
 
 
-def read(file: IO[bytes], size: int, where: str, *, stored: int) -> Array:
-    """The array in a stream of `size` bytes, which come from an archive of `stored` bytes; one of a single number
-    has no axes."""
-    header = _header(file, where)
+def read(file: IO[bytes], size: int, where: str, *, stored: int, cure: str = "") -> Array:
+    """The array in a stream of `size` bytes, which come from an archive of `stored` bytes. `cure` is what to do about
+    one of Python objects; a single number has no axes."""
+    header = _header(file, where, cure)
     elements = require_shape(header.shape, where) if header.shape else 1
     needed = elements * header.dtype.itemsize
     require_size(needed, where, stored=stored)
@@ -47,7 +47,7 @@ def read(file: IO[bytes], size: int, where: str, *, stored: int) -> Array:
     return array.reshape(header.shape, order="F" if header.fortran else "C")
 
 
-def _header(file: IO[bytes], where: str) -> Header:
+def _header(file: IO[bytes], where: str, cure: str) -> Header:
     start = file.read(len(MAGIC) + 2)
     width = LENGTH_BYTES.get(start[len(MAGIC)], 0) if len(start) == len(MAGIC) + 2 and start.startswith(MAGIC) else 0
     length = int.from_bytes(file.read(width), "little")
@@ -62,7 +62,8 @@ def _header(file: IO[bytes], where: str) -> Header:
         raise InputError(f"{where}: not a plain array")
     descr, fortran, shape = found["descr"], found["fortran_order"], found["shape"]
     if not isinstance(descr, str) or not PLAIN.fullmatch(descr):
-        raise InputError(f"{where}: an array of {shown(descr)}; must be plain numbers, or text for writers")
+        kind = "Python objects, as pandas keeps text and mixed columns" if descr == "|O" else shown(descr)
+        raise InputError(f"{where}: an array of {kind}; {cure or 'must be plain numbers, or text for writers'}")
     try:
         dtype = np.dtype(descr)
     except (TypeError, ValueError):

@@ -78,6 +78,12 @@ def read(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np
     return images, labels, writers
 
 
+def size(folder: Path) -> tuple[int, int]:
+    """How many examples there are, and of how many writers."""
+    runs = _runs(folder / WRITERS)
+    return sum(count for _, count in runs), len({name for name, count in runs if count})
+
+
 def _runs(path: Path) -> list[tuple[str, int]]:
     """Writers and how many images follow of each."""
     found = _json(path)

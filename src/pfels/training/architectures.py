@@ -21,8 +21,8 @@ VGG_WIDTHS = (64, 128, 256, 256, 512, 512, 512, 512)
 class Layer:
     """A weight and an optional bias, with initial values uniform in ±limit and ±bias_limit.
 
-    `axes` are the weight's own where they are not in PyTorch's order: height, width, inputs, outputs. A dense layer is a
-    kernel over the whole image, or over 1×1. None: the weight is stored as PyTorch stores it.
+    `axes` are those of a weight that is not stored as PyTorch stores it: height, width, inputs, outputs. A dense layer
+    is a kernel over the whole image, or over 1×1.
     """
 
     weight: tuple[int, ...]

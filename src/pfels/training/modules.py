@@ -39,9 +39,7 @@ def _as_in_pytorch(layer: Layer, weight: Tensor) -> Tensor:
     return weight if layer.axes is None else weight.view(layer.axes).permute(3, 2, 0, 1)
 
 
-def module(
-    name: str, weights: Mapping[str, Tensor], *, shape: tuple[int, ...], classes: int, hidden: int
-) -> nn.Module:
+def module(name: str, weights: Mapping[str, Tensor], *, shape: tuple[int, ...], classes: int, hidden: int) -> nn.Module:
     """The named network with these weights, ready to be evaluated."""
     with torch.device("meta"):
         built = build(name, shape=shape, classes=classes, hidden=hidden)

@@ -23,6 +23,10 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue the unfinished 
 Tensorboard = Annotated[
     bool, typer.Option("--tensorboard", help="Also write scalars for TensorBoard into the run directory.")
 ]
+Save = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Also save the model, m.safetensors, with its privacy card beside it."),
+]
 
 
 def command(
@@ -31,6 +35,7 @@ def command(
     out: Out = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
+    save: Save = None,
     json: Json = False,
 ) -> None:
     """Run one experiment, with live progress.
@@ -47,12 +52,18 @@ def command(
 
         pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
 
+        pfels run demo --save m.safetensors
+
         torchrun --nproc-per-node=2 -m pfels run cifar10
     """
     from pfels.config.load import load_config
 
     changed = overrides(settings)
     config = load_config(preset, changed)
+    if save is not None:
+        from pfels.experiment.delivery import require_place
+
+        require_place(save)
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
     with progress() as display:
         path, result = _run(config, stem(preset), label, out, display, resume=resume, tensorboard=tensorboard)
@@ -63,6 +74,9 @@ def command(
     else:
         _show(result.summary, config.data.name)
     say(f"run directory: {path}")
+    if save is not None:
+        result.save(save)
+        say(f"model: {save}; its privacy card: {save.with_suffix('.privacy.md')}")
 
 
 def _run(
@@ -99,4 +113,6 @@ def _run(
 
 def _show(summary: Summary, data: str) -> None:
     title = f"{summary['scheme']} on {data}, {summary['rounds']} rounds, seed {summary['seed']}"
-    print_table(("", "value"), run_rows(summary), title=title, notes=privacy_lines(summary["privacy"]))
+    print_table(
+        ("", "value"), run_rows(summary), title=title, notes=privacy_lines(summary["privacy"], summary["scheme"])
+    )

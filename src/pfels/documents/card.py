@@ -88,6 +88,7 @@ class PrivacyCard(TypedDict):
     """`NAME.privacy.json` beside `NAME.safetensors`, and `model.privacy.json` of a finished run directory."""
 
     format: Count  # 1
+    pfels: str  # the version that wrote the card
     statement: str  # what is promised, in a sentence
     warnings: list[str]  # what a reader must know before relying on it
     privacy: RunPrivacy  # every figure of the run, and what each assumption costs if it fails

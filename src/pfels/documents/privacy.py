@@ -95,6 +95,7 @@ class RunPrivacy(TypedDict):
     blind_server: NotRequired[ExplainedFigure]  # against a server that does not learn who sends, over the air
     assumptions: NotRequired[list[Assumption]]  # what `server` becomes where one of its assumptions fails
     server_by_antennas: NotRequired[dict[str, float | None]]  # ε against a server with 1, 2, 4 and 8 antennas
+    audited: NotRequired[bool]  # false: code from outside pfels played the rounds, and no test holds it to its figures
 
 
 class Typical(TypedDict):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from pfels.config.scheme_settings import uses
@@ -37,6 +38,7 @@ def privacy_card(facts: Facts, *, file: str, sha256: str) -> PrivacyCard:
     config, about, audit = facts.config, facts.environment, _audit(facts)
     card: PrivacyCard = {
         "format": FORMAT,
+        "pfels": version("pfels"),
         "statement": statement(facts.privacy),
         "warnings": _warnings(facts, audit),
         "privacy": facts.privacy,
@@ -105,8 +107,9 @@ def _warnings(facts: Facts, audit: CardAudit | None) -> list[str]:
             f"The rounds were carried by {about['carrier']}: the figures are about a server that sees the noisy sums "
             "alone, and a server of this kind could look at single signals."
         )
-    if is_foreign(config.scheme) and audit is None:
-        found.append(f"Not audited: {config.scheme} is a scheme from outside pfels; nothing has tested its figures.")
+    if not facts.privacy.get("audited", True) and audit is None:
+        what = f"{config.scheme} is a scheme" if is_foreign(config.scheme) else "the rounds were played by code"
+        found.append(f"Not audited: {what} from outside pfels; nothing has tested that the figures hold.")
     if audit is not None and audit["rejected"]:
         found.append(f"An audit rejected the figures of this scheme ({', '.join(audit['rejected_by'])}).")
     if _foreign_code(about):

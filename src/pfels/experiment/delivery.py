@@ -26,11 +26,18 @@ IN_DIRECTORY = f"model{SUFFIX}"  # the name that a run directory's own card goes
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a result's model comes from: the network's config, what its inputs look like, and what its card says."""
+    """Where a result's model comes from: the network's config, what its inputs look like, and what its card says.
+    `weights` is the fingerprint of the parameters as the run ended with them."""
 
     config: Config
+    weights: str
     example: Callable[[], Example]
     facts: Callable[[], Facts]
+
+
+def fingerprint(parameters: Tensor) -> str:
+    """A hash of a parameter vector: a card is about these very numbers."""
+    return hashlib.sha256(parameters.contiguous().numpy().data).hexdigest()
 
 
 def card_paths(path: Path) -> tuple[Path, Path]:
@@ -77,7 +84,9 @@ def save(path: Path, weights: Mapping[str, Tensor], seen: Example, facts: Facts)
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())  # a full disk shows here, before the card is in its place
-            write_card(path, privacy_card(facts, file=path.name, sha256=f"sha256:{digest.hexdigest()}"))
+            write_card(
+                path, privacy_card(facts, file=printable(Path(path.name)), sha256=f"sha256:{digest.hexdigest()}")
+            )
     except BaseException as error:
         for each, content in before.items():
             with suppress(OSError):

@@ -195,11 +195,14 @@ def _play(  # noqa: PLR0917
     summary = _summary(experiment, state, began, over_air=play_round is simulate)
     if deployment is not None:
         summary["privacy"] = deployment.checked_privacy(summary["privacy"])
+    elif play_round is not simulate:
+        summary["privacy"]["audited"] = False
+    model = state.delivered.cpu()
+    origin = made_here(experiment, about, summary, model, None if directory is None else directory.path)
     if directory is None:
-        return Result(summary, state.delivered.cpu(), lambda: records, made_here(experiment, about, summary))
-    origin = made_here(experiment, about, summary, directory.path)
+        return Result(summary, model, lambda: records, origin)
     directory.finish(summary, origin.facts())
-    return Result(summary, state.delivered.cpu(), partial(directory.records, state.mark), origin)
+    return Result(summary, model, partial(directory.records, state.mark), origin)
 
 
 class Pace:

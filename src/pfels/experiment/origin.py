@@ -4,6 +4,8 @@ from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
+from torch import Tensor
+
 from pfels.config.tree import Config
 from pfels.data.checksums import checksums, same
 from pfels.documents.card import CardScore
@@ -12,30 +14,35 @@ from pfels.errors import InputError
 from pfels.experiment.assumptions import with_assumptions
 from pfels.experiment.card import Facts
 from pfels.experiment.checkpoint import Checkpoint
-from pfels.experiment.delivery import Origin
+from pfels.experiment.delivery import Origin, fingerprint
 from pfels.experiment.deployment import checked_privacy
 from pfels.experiment.directory import RunDirectory
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.link import Example, example, link_of
 from pfels.experiment.setup import Experiment
+from pfels.experiment.state import delivered
 
 
-def made_here(experiment: Experiment, about: Environment, summary: Summary, directory: Path | None = None) -> Origin:
-    """Of a run that has just ended."""
+def made_here(
+    experiment: Experiment, about: Environment, summary: Summary, model: Tensor, directory: Path | None = None
+) -> Origin:
+    """Of a run that has just ended with this model."""
     config, federation = experiment.config, experiment.federation
     seen = Example(federation.shape, federation.classes)
     privacy = deepcopy(summary["privacy"])  # the summary is the caller's, who may change it
-    facts = Facts(config, about, privacy, _score(summary), summary["dimension"], directory)
-    return Origin(config, lambda: seen, lambda: facts)
+    facts = Facts(config, about, privacy, scored(summary), summary["dimension"], directory)
+    return Origin(config, fingerprint(model), lambda: seen, lambda: facts)
 
 
 def stored(directory: RunDirectory, summary: Summary, last: Checkpoint) -> Origin:
     """Of a finished run that is read."""
     config = directory.config
-    return Origin(config, partial(_example, config, directory), partial(_facts, directory, summary, last))
+    weights = fingerprint(delivered(last.tensors))
+    return Origin(config, weights, partial(_example, config, directory), partial(_facts, directory, summary, last))
 
 
-def _score(summary: Summary) -> CardScore:
+def scored(summary: Summary) -> CardScore:
+    """What a card says of how good a run's model is."""
     score: CardScore = {"accuracy": summary["accuracy"], "loss": summary["loss"]}
     if "chance" in summary:
         score["chance"] = summary["chance"]
@@ -56,7 +63,9 @@ def _facts(directory: RunDirectory, summary: Summary, last: Checkpoint) -> Facts
     )
     if deployed:
         privacy = checked_privacy(privacy, about)
-    score, final = _score(summary), directory.records(last.mark)[-1]
+    if not summary["privacy"].get("audited", True):
+        privacy["audited"] = False  # code from outside played the rounds
+    score, final = scored(summary), directory.records(last.mark)[-1]
     if final["test_accuracy"] is not None:
         score["accuracy"], score["loss"] = final["test_accuracy"], final["test_loss"]
     return Facts(config, about, privacy, score, dimension, directory.path)

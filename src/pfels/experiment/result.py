@@ -93,7 +93,12 @@ class Result:
         ['m.privacy.json', 'm.privacy.md', 'm.safetensors']
         """
         delivery.require_place(Path(path))
-        delivery.save(Path(path), self.state_dict(), self._example, self._origin().facts())
+        origin = self._origin()
+        if delivery.fingerprint(self.parameters) != origin.weights:
+            raise InputError(
+                "parameters: changed since the run, so that its privacy card is not theirs; save them before"
+            )
+        delivery.save(Path(path), self.state_dict(), self._example, origin.facts())
 
     @cached_property
     def _example(self) -> Example:

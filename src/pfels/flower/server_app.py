@@ -13,6 +13,7 @@ from pfels.errors import GuardError, InputError, RunError
 from pfels.experiment.result import Result
 from pfels.flower import settings
 from pfels.flower.strategy import OverTheAir
+from pfels.schemes.registry import is_foreign
 
 app = ServerApp()
 
@@ -46,6 +47,8 @@ def summary_lines(result: Result) -> list[str]:
             f"ε = {server['display']} over the whole training at δ = {server['delta']:g} against {adversary}, for the "
             "worst device; neighbours: one device's data emptied"
         )
+    if is_foreign(summary["scheme"]):
+        lines.append(f"not audited: {summary['scheme']} is a scheme from outside pfels")
     answered = [r for r in result.records if r["replies"]["bytes_per_device"] is not None]
     return [*lines, _uploads(answered, summary["dimension"], on_air=on_air)] if answered else lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pfels.report.terminal import PROVEN, print_notes, print_table
+from pfels.report.terminal import PROVEN, not_audited, print_notes, print_table
 from pfels.report.text import counted, listed, short
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def privacy_notes(planned: Plan) -> list[str]:
         f"device's data emptied; {PROVEN}. On ideal links (dp-fedavg) it sees each update by itself.",
         f"Outsider: the whole training, against those who see only the models ({neighbours}). None where the noise "
         "level depends on who was drawn: then the server's figure holds.",
+        *not_audited(planned["schemes"]),
     ]
 
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,20 @@ from safetensors.torch import load_file
 from torch import nn
 
 import pfels
+from pfels.config.load import load_config
 from pfels.data import datasets, features
 from pfels.documents.card import PrivacyCard
 from pfels.errors import InputError, RunError
 from pfels.experiment import delivery, loop
 from pfels.experiment.card import statement
 from pfels.experiment.card_page import markdown, plain
+from pfels.experiment.link import Example
 from pfels.experiment.result import Result
 from pfels.runtime import files
+from pfels.training import modules, networks
 from tests.conftest import small
 from tests.contract.misfits import misfits
+from tests.docs.pages import ROOT, blocks
 
 NAMES = ["m.privacy.json", "m.privacy.md", "m.safetensors"]
 
@@ -90,6 +95,25 @@ def test_a_saved_model_is_read_without_pfels_and_says_what_it_is(demo: tuple[Pat
     assert about["pfels"] == pfels.__version__
     assert about["input"].startswith("images of 8×8 pixels")
     assert about["privacy"].startswith("No privacy: no noise")
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp", "cnn", "vgg11"])
+def test_the_code_on_the_page_loads_what_is_saved(name: str, tmp_path: Path):
+    found: dict[str, Any] = {}
+    (code,) = (
+        each.text for each in blocks((ROOT / "docs/how-to/model.md").read_text("utf-8")) if "def load(" in each.text
+    )
+    exec(code, found)
+    shape, hidden = (2, 32, 40), 6
+    how: dict[str, Any] = {"shape": shape, "classes": 7, "hidden": hidden}
+    theta = networks.build(name, **how).initial(np.random.default_rng(0))
+    facts = pfels.run(small(model__name=name if name != "vgg11" else "mlp", model__hidden=hidden)).origin.facts()
+    facts = replace(facts, config=load_config(facts.config, {"model.name": name}))
+    weights = modules.state_dict(name, theta, **how)
+    delivery.save(tmp_path / "m.safetensors", weights, Example(shape, 7), facts)
+    images = torch.rand(3, *shape)
+    module = modules.module(name, weights, **how)
+    assert torch.equal(found["load"](tmp_path / "m.safetensors")(images), module(images))
 
 
 def test_a_result_in_memory_and_one_that_is_read_save_the_same_bytes(tmp_path: Path, scheme: str):

@@ -130,8 +130,8 @@ def _foreign(code: object) -> Iterable[str]:
     """Code from outside the package, line by line."""
     if code:
         yield "Code from outside pfels took part:"
-        entries = code.items() if isinstance(code, Mapping) else enumerate(code) if isinstance(code, list) else ()
-        yield _facts({str(name): value for name, value in entries} or {"code": code})
+        for each in code if isinstance(code, list) else [code]:
+            yield _facts(each if isinstance(each, Mapping) else {"code": each})
 
 
 def _small(epsilon: float | None) -> str:

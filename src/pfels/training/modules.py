@@ -26,10 +26,12 @@ def state_dict(name: str, theta: Tensor, *, shape: tuple[int, ...], classes: int
         raise InputError(f"parameters: {tuple(theta.shape)} numbers; a {name} for this data has {d}")
     with torch.device("meta"):  # names and shapes alone: nothing is stored, and nothing drawn
         wanted = build(name, shape=shape, classes=classes, hidden=hidden).state_dict()
-    pieces = torch.split(theta, [math.prod(shape) for layer in layers for shape in layer.shapes])
+    pieces = torch.split(theta, [math.prod(each) for layer in layers for each in layer.shapes])
     stored = [(layer, is_bias) for layer in layers for is_bias in range(len(layer.shapes))]
     return {
-        key: (piece if is_bias else _as_in_pytorch(layer, piece)).reshape(like.shape).clone()
+        key: (piece if is_bias else _as_in_pytorch(layer, piece))
+        .reshape(like.shape)
+        .clone(memory_format=torch.contiguous_format)
         for (key, like), piece, (layer, is_bias) in zip(wanted.items(), pieces, stored, strict=True)
     }
 

@@ -378,7 +378,9 @@ def test_the_command_saves_a_model_of_a_run_that_is_made_or_read(pfels_command: 
     done = pfels_command(*words, "m.pt")
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
     assert done.stderr == "error: m.pt: a model is saved as a safetensors file, such as m.safetensors\n"
-    for name in ("m", "n"):
+    done = pfels_command(*words, "run/checkpoint.safetensors")
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    for name in ("run/model", "m", "n"):
         done = pfels_command(*words, f"{name}.safetensors")
         assert done.returncode == 0, done.stderr
         assert done.stderr.endswith(f"model: {name}.safetensors; its privacy card: {name}.privacy.md\n")

@@ -60,13 +60,15 @@ def command(
 
     changed = overrides(settings)
     config = load_config(preset, changed)
-    if save is not None:
-        from pfels.experiment.delivery import require_place
-
-        require_place(save)
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
+    from pfels.experiment.delivery import require_place
+    from pfels.experiment.directory import point_name
+
+    path = out or Path("runs") / "run" / stem(preset) / point_name(label)
+    if save is not None:
+        require_place(save, path)
     with progress() as display:
-        path, result = _run(config, stem(preset), label, out, display, resume=resume, tensorboard=tensorboard)
+        result = _run(config, label, path, display, resume=resume, tensorboard=tensorboard)
     if not result.summary:  # not the leading process of torchrun
         return
     if json:
@@ -81,22 +83,20 @@ def command(
 
 def _run(
     config: Config,
-    name: str,
     label: Mapping[str, Any],
-    out: Path | None,
+    path: Path,
     display: Display,
     *,
     resume: bool,
     tensorboard: bool,
-) -> tuple[Path, Result]:
+) -> Result:
     from pfels.experiment.directory import point_name
     from pfels.experiment.loop import run
     from pfels.experiment.tensorboard import scalars
     from pfels.runtime.distributed import Ranks
 
-    path = out or Path("runs") / "run" / name / point_name(label)
     if not Ranks.join(config.run.device).leads:
-        return path, run(config, path)
+        return run(config, path)
     with ExitStack() as stack:
         watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
         report = stack.enter_context(
@@ -108,7 +108,7 @@ def _run(
             if watch is not None:
                 watch(record)
 
-        return path, run(config, path, resume=resume, progress=done, begin=lambda rounds: report(0, Standing(rounds)))
+        return run(config, path, resume=resume, progress=done, begin=lambda rounds: report(0, Standing(rounds)))
 
 
 def _show(summary: Summary, data: str) -> None:

@@ -10,7 +10,7 @@ from pfels.config.tree import Config
 from pfels.data.catalog import find
 from pfels.documents.card import CardAudit, CardData, CardModel, CardScore, PrivacyCard
 from pfels.documents.privacy import RunPrivacy
-from pfels.documents.run import Environment
+from pfels.documents.run import Environment, Summary
 from pfels.documents.validate import validated
 from pfels.errors import InputError
 from pfels.privacy.events import Neighbours, rounded_up
@@ -31,6 +31,16 @@ class Facts:
     score: CardScore
     parameters: int
     directory: Path | None = None
+
+
+def scored(summary: Summary) -> CardScore:
+    """What a card says of how good a run's model is."""
+    score: CardScore = {"accuracy": summary["accuracy"], "loss": summary["loss"]}
+    if "chance" in summary:
+        score["chance"] = summary["chance"]
+    if "test_examples" in summary:
+        score["test_examples"] = summary["test_examples"]
+    return score
 
 
 def privacy_card(facts: Facts, *, file: str, sha256: str) -> PrivacyCard:

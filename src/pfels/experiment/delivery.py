@@ -49,21 +49,21 @@ def card_paths(path: Path) -> tuple[Path, Path]:
     return path.with_name(f"{path.stem}.privacy.json"), path.with_name(f"{path.stem}.privacy.md")
 
 
-def require_place(path: Path) -> None:
-    """An InputError unless a model and its card can go there."""
-    name = printable(path)
+def require_place(path: Path, run: Path | None = None) -> None:
+    """An InputError unless a model and its card can go there; `run` is a run directory that may not be there yet."""
+    name, beside = printable(path), run is not None and path.parent.resolve() == run.resolve()
     if path.suffix != SUFFIX:
         raise InputError(
             f"{name}: a model is saved as a safetensors file, such as {printable(path.with_suffix(SUFFIX))}"
         )
-    if not path.parent.is_dir():
+    if not beside and not path.parent.is_dir():
         raise InputError(f"{name}: there is no folder {printable(path.parent)}; make it, or choose another place")
     for each in (path, *card_paths(path)):
         if each.exists() and not each.is_file():
             raise InputError(f"{printable(each)}: not a file; choose another name for the model")
-    if path.name == "checkpoint.safetensors" and (path.parent / "config.toml").exists():
+    if path.name == "checkpoint.safetensors" and (beside or (path.parent / "config.toml").exists()):
         raise InputError(f"{name}: the checkpoint of a run; choose another name, such as model{SUFFIX}")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    if path.parent.is_dir() and not os.access(path.parent, os.W_OK | os.X_OK):
         raise InputError(f"{name}: the folder cannot be written; choose another place")
 
 

@@ -8,11 +8,10 @@ from torch import Tensor
 
 from pfels.config.tree import Config
 from pfels.data.checksums import checksums, same
-from pfels.documents.card import CardScore
 from pfels.documents.run import Environment, Summary
 from pfels.errors import InputError
 from pfels.experiment.assumptions import with_assumptions
-from pfels.experiment.card import Facts
+from pfels.experiment.card import Facts, scored
 from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.delivery import Origin, fingerprint
 from pfels.experiment.deployment import checked_privacy
@@ -39,16 +38,6 @@ def stored(directory: RunDirectory, summary: Summary, last: Checkpoint) -> Origi
     config = directory.config
     weights = fingerprint(delivered(last.tensors))
     return Origin(config, weights, partial(_example, config, directory), partial(_facts, directory, summary, last))
-
-
-def scored(summary: Summary) -> CardScore:
-    """What a card says of how good a run's model is."""
-    score: CardScore = {"accuracy": summary["accuracy"], "loss": summary["loss"]}
-    if "chance" in summary:
-        score["chance"] = summary["chance"]
-    if "test_examples" in summary:
-        score["test_examples"] = summary["test_examples"]
-    return score
 
 
 def _facts(directory: RunDirectory, summary: Summary, last: Checkpoint) -> Facts:

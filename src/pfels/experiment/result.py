@@ -57,7 +57,7 @@ class Result:
         >>> import pfels
         >>> result = pfels.run(pfels.load_config("demo", {"rounds": 2}))
         >>> {name: tuple(weight.shape) for name, weight in result.state_dict().items()}
-        {'1.weight': (64, 64), '1.bias': (64,), '3.weight': (10, 64), '3.bias': (10,)}
+        {'1.weight': (32, 64), '1.bias': (32,), '3.weight': (10, 32), '3.bias': (10,)}
         """
         from pfels.training import modules
 

@@ -14,10 +14,9 @@ from pfels.documents.privacy import Figure
 from pfels.documents.run import Summary
 from pfels.documents.validate import validated
 from pfels.errors import InputError
-from pfels.experiment.card import Facts, privacy_card
+from pfels.experiment.card import Facts, privacy_card, scored
 from pfels.experiment.card_page import markdown
 from pfels.experiment.delivery import IN_DIRECTORY, card_paths
-from pfels.experiment.origin import scored
 from pfels.experiment.reader import StoredRun
 from pfels.runtime.files import printable, read_json
 

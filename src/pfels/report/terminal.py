@@ -16,7 +16,6 @@ from rich.table import Table
 from pfels.errors import one_line
 from pfels.privacy.events import Adversary
 from pfels.report.text import joules, listed, seconds
-from pfels.schemes.registry import is_foreign
 
 if TYPE_CHECKING:
     from pfels.documents.privacy import ClaimedFigure, RunPrivacy
@@ -47,6 +46,8 @@ def run_rows(summary: Summary) -> list[Sequence[str]]:
 def not_audited(names: Iterable[str]) -> list[str]:
     """What is to be said of the schemes from outside pfels among these: nothing has tested that they keep to their
     figures."""
+    from pfels.schemes.registry import is_foreign  # the help would have to wait for it
+
     foreign = [name for name in names if is_foreign(name)]
     if not foreign:
         return []
@@ -57,7 +58,8 @@ def not_audited(names: Iterable[str]) -> list[str]:
 
 def privacy_lines(privacy: RunPrivacy, scheme: str) -> list[str]:
     """Every privacy figure of a run of a scheme as a sentence."""
-    audited = privacy.get("audited", True) and not is_foreign(scheme)
+    foreign = not_audited([scheme])
+    audited = privacy.get("audited", True) and not foreign
     proof = PROVEN if audited else "not audited"
     claimed, server, outsider = privacy["claimed"], privacy["server"], privacy["outsider"]
     lines = []
@@ -82,7 +84,7 @@ def privacy_lines(privacy: RunPrivacy, scheme: str) -> list[str]:
             f"outsider: ε = {outsider['display']} over the whole training at δ = {outsider['delta']:g}, "
             f"{outsider['neighbours']} neighbours ({outsider['accountant']}){'' if audited else '; not audited'}"
         )
-    return [*lines, *not_audited([scheme])]
+    return [*lines, *foreign]
 
 
 def scientific(figure: Spread | None, *, digits: int = 1) -> str:

@@ -10,15 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from pfels.documents import audit, data, paper, privacy, radio, report, run, studies, verify
+from pfels.documents import audit, card, data, paper, privacy, radio, report, run, studies, verify
 
 PAGE = Path(__file__).with_name("files.md")
 SECTIONS: dict[str, tuple[ModuleType, str]] = {
     "The run directory": (
         run,
         "A run directory holds `config.toml` (the whole config), `environment.json`, `rounds.jsonl`, `timing.json`, "
-        "`checkpoint.safetensors` and, last, `summary.json`. Each file is replaced atomically. A deployment adds "
-        "`begun.json`.",
+        "`checkpoint.safetensors`, the privacy card of its model (`model.privacy.json` and `model.privacy.md`) and, "
+        "last, `summary.json`. Each file is replaced atomically. A deployment adds `begun.json`.",
+    ),
+    "The privacy card": (
+        card,
+        "Beside every model that is saved, and in every finished run directory; "
+        "[how-to/model.md](how-to/model.md) says what it is for.",
     ),
     "Privacy figures, and `pfels privacy --json`": (privacy, ""),
     "`compare`, `sweep` and `plan`": (studies, ""),

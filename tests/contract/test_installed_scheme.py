@@ -35,6 +35,7 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
 def test_it_runs_with_its_own_setting_and_is_reported(call: Call):
     done = call("pfels", "run", "demo", *TINY, "-s", "scheme=backoff", "-s", "backoff.fraction=0.25", "--out", "run")
     assert done.returncode == 0, done.stderr
+    assert "NOT AUDITED: backoff, from outside pfels" in done.stdout
     done = call("pfels", "report", "run", "--json")
     assert done.returncode == 0, done.stderr
     (comparison,) = json.loads(done.stdout)["studies"]

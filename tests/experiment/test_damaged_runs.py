@@ -204,7 +204,7 @@ def test_the_file_is_the_one_that_the_safetensors_library_writes():
         "noise_multipliers": torch.rand(3, dtype=torch.float64), "server.mu_squared": torch.rand(1).double(),
     }  # fmt: skip
     note = 'ab {"ε": "\\"\\n", "x": 1}'
-    assert b"".join(safetensors(tensors, note)) == save(tensors, {"pfels": note})
+    assert b"".join(safetensors(tensors, {"pfels": note})) == save(tensors, {"pfels": note})
 
 
 @pytest.mark.parametrize("content", ["[]", "9" * 5000, '{"seconds": -1}', "{", '{"seconds": "1"}'])

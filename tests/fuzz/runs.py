@@ -36,7 +36,8 @@ CONFIG = load_config(
     "demo", SMALL | {"scheme": "pfels-echo", "pfels-echo.bands": 2, "compression.ratio": 1.0}, tuned=False
 )
 FILES = ("config.toml", "environment.json", "rounds.jsonl", "summary.json", "timing.json", "checkpoint.safetensors")
-RESEALED, RELOGGED = len(FILES), len(FILES) + 1  # a checkpoint with its hash made right; a log with its checkpoint
+# A checkpoint with its hash made right; a log with its checkpoint; the privacy card
+RESEALED, RELOGGED, CARD = len(FILES), len(FILES) + 1, len(FILES) + 2
 
 
 def _stop(record: Any) -> None:
@@ -63,6 +64,7 @@ def _corpus(folder: Path) -> Sequence[bytes]:
     found.append(part(RESEALED, (whole / FILES[-1]).read_bytes()))
     found.append(part(100 + RESEALED, (cut / FILES[-1]).read_bytes()))
     found.append(part(100 + RELOGGED, (cut / "rounds.jsonl").read_bytes()))
+    found.append(part(CARD, (whole / "model.privacy.json").read_bytes()))
     return [*found, part(RELOGGED, (whole / "rounds.jsonl").read_bytes())]
 
 
@@ -80,12 +82,14 @@ def _reseal(path: Path, **changes: Any) -> None:
 
 
 def _run_directory(data: bytes, folder: Path) -> None:
-    finished, kind = data[0] < 100, data[0] % 100 % (len(FILES) + 2)
+    finished, kind = data[0] < 100, data[0] % 100 % (len(FILES) + 3)
     run = folder / "run"
     shutil.copytree(_valid(folder)[not finished], run)
     if kind == RELOGGED:
         (run / "rounds.jsonl").write_bytes(data[1:])
         _reseal(run / FILES[-1], log_size=len(data) - 1, log_sha256=hashlib.sha256(data[1:]).hexdigest())
+    elif kind == CARD:
+        (run / "model.privacy.json").write_bytes(data[1:])
     else:
         (run / FILES[min(kind, len(FILES) - 1)]).write_bytes(data[1:])
         if kind == RESEALED:

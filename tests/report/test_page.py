@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -31,6 +33,8 @@ from pfels.studies.compare import compare
 from tests.conftest import SMALL
 from tests.report.page import Page
 from tests.report.stored_runs import MARKUP, damage, finish, folder_of_runs
+
+CARD = re.compile(r"\./[\w%./~-]*model\.privacy\.(md|json)")  # the only links that leave the page
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +231,7 @@ def test_the_page_needs_nothing_from_outside(page: Page):
     for tag, attributes in page.elements:
         assert not {"src", "srcset", "data", "poster"} & attributes.keys(), tag
         assert tag != "link"
-        assert (attributes.get("href") or "#").startswith("#")
+        assert (attributes.get("href") or "#").startswith("#") or CARD.fullmatch(str(attributes["href"]))
 
 
 def test_only_the_scripts_of_the_page_may_run(page: Page):
@@ -252,7 +256,7 @@ def _check_structure(page: Page) -> None:
     assert len(ids) == len(set(ids))
     for _, attributes in page.elements:
         assert (attributes.get("aria-labelledby") or ids[0]) in ids
-        assert (attributes.get("href") or f"#{ids[0]}")[1:] in ids
+        assert (address := attributes.get("href") or f"#{ids[0]}")[1:] in ids or CARD.fullmatch(address)
     assert len(page.attributes("caption")) == len(page.attributes("table"))
     assert all(header.get("scope") in ("col", "colgroup", "row") for header in page.attributes("th"))
     plots = [attributes for attributes in page.attributes("div") if attributes.get("class") == "plot"]
@@ -374,3 +378,57 @@ def _commands(document: Report) -> list[str]:
 def test_every_scheme_can_be_reported(scheme: str, tmp_path: Path):
     document = write_report([finish(tmp_path / "run", scheme=scheme)])
     _check_structure(Page(Path(document["report"])))
+
+
+def test_the_cards_of_finished_runs_are_linked_where_they_are(folder: Path, document: Report, page: Page):
+    cards = document["studies"][0]["cards"]
+    assert len(cards) == 2 * 6
+    assert all(Path(card).is_file() for card in cards)
+    addresses = re.findall(r'href="(\./[^"]*model\.privacy\.(?:md|json))"', page.source)
+    assert len(addresses) == len(cards)
+    assert {(folder / unquote(html.unescape(each))).resolve() for each in addresses} == {
+        Path(card).resolve() for card in cards
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "reason"),
+    [
+        ("model.privacy.json", lambda text: re.sub('"epsilon": [0-9.]+', '"epsilon": 0.5', text), "not of this run"),
+        ("model.privacy.json", lambda text: re.sub('"accuracy": [0-9.]+', '"accuracy": 0.99', text), "not of this run"),
+        ("model.privacy.json", lambda text: re.sub("sha256:[0-9a-f]", "sha256:x", text), "not of this run"),
+        ("model.privacy.json", lambda text: text.replace("checkpoint.safetensors", "../x"), "must be checkpoint"),
+        ("model.privacy.json", lambda text: "[" * 100_000, "not readable as JSON"),
+        ("model.privacy.json", lambda text: text.replace('"format": 1', '"format": "1"'), "format"),
+        ("model.privacy.md", lambda text: text.replace("ε = ", "ε = 0."), "is not the page of"),
+        ("model.privacy.md", lambda text: text + "<script>x</script>", "is not the page of"),
+        ("checkpoint.safetensors", None, "checkpoint.safetensors is missing"),
+    ],
+)
+def test_a_card_that_is_not_of_its_run_is_not_linked(folder: Path, tmp_path: Path, name: str, edit: Any, reason: str):
+    run = tmp_path / "runs" / "a"
+    shutil.copytree(folder / "scheme=wfl-pdp,seed=0", run)
+    if edit is None:
+        (run / name).unlink()
+    else:
+        (run / name).write_text(edit((run / name).read_text("utf-8")), "utf-8")
+    found = write_report(tmp_path / "runs")
+    (line,) = re.findall(r"<strong>not linked: (.*?)</strong>", Path(found["report"]).read_text("utf-8"))
+    assert reason in line
+    assert f"runs/a/{name}" not in str(found["studies"][0]["cards"])
+
+
+def test_a_run_without_a_card_and_one_with_an_audit_since_are_no_fault(folder: Path, tmp_path: Path):
+    run = tmp_path / "a"
+    shutil.copytree(folder / "scheme=wfl-pdp,seed=0", run)
+    found = write_report(run)
+    cards = found["studies"][0]["cards"]
+    claimed = {"epsilon": 1.0, "delta": 0.1, "adversary": "server", "neighbours": "device-emptied"}
+    audit = {"scheme": "wfl-pdp", "seeds": [0], "rounds": 6, "devices": 30, "canaries": 20, "claimed": claimed}
+    (run / "audit.json").write_text(json.dumps(audit | {"rejected": False, "rejected_by": []}))
+    assert write_report(run)["studies"][0]["cards"] == cards
+    for card in cards:
+        Path(card).unlink()
+    found = write_report(run)
+    assert found["studies"][0]["cards"] == []
+    assert "Privacy cards" not in Path(found["report"]).read_text("utf-8")

@@ -34,9 +34,12 @@ def legend(deltas: Iterable[float]) -> str:
     if not found:
         return ""
     at = f"δ = {found[0]:g}" if len(found) == 1 else f"δ from {found[0]:g} to {found[-1]:g}"
+    from pfels.schemes.registry import is_foreign, scheme_names  # the help would have to wait for it
+
+    whose = "for schemes of pfels " if any(map(is_foreign, scheme_names())) else ""
     return (
         "rounds done, accuracy at the last evaluation, and ε spent so far against the server by the worst device, at "
-        f"{at}; neighbours: one device's data emptied; {PROVEN}"
+        f"{at}; neighbours: one device's data emptied; {whose}{PROVEN}"
     )
 
 

@@ -23,6 +23,10 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue the unfinished 
 Tensorboard = Annotated[
     bool, typer.Option("--tensorboard", help="Also write scalars for TensorBoard into the run directory.")
 ]
+Save = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Also save the model, m.safetensors, with its privacy card beside it."),
+]
 
 
 def command(
@@ -31,6 +35,7 @@ def command(
     out: Out = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
+    save: Save = None,
     json: Json = False,
 ) -> None:
     """Run one experiment, with live progress.
@@ -47,6 +52,8 @@ def command(
 
         pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
 
+        pfels run demo --save m.safetensors
+
         torchrun --nproc-per-node=2 -m pfels run cifar10
     """
     from pfels.config.load import load_config
@@ -54,8 +61,14 @@ def command(
     changed = overrides(settings)
     config = load_config(preset, changed)
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
+    from pfels.experiment.delivery import require_place
+    from pfels.experiment.directory import point_name
+
+    path = out or Path("runs") / "run" / stem(preset) / point_name(label)
+    if save is not None:
+        require_place(save, path)
     with progress() as display:
-        path, result = _run(config, stem(preset), label, out, display, resume=resume, tensorboard=tensorboard)
+        result = _run(config, label, path, display, resume=resume, tensorboard=tensorboard)
     if not result.summary:  # not the leading process of torchrun
         return
     if json:
@@ -63,26 +76,27 @@ def command(
     else:
         _show(result.summary, config.data.name)
     say(f"run directory: {path}")
+    if save is not None:
+        result.save(save)
+        say(f"model: {save}; its privacy card: {save.with_suffix('.privacy.md')}")
 
 
 def _run(
     config: Config,
-    name: str,
     label: Mapping[str, Any],
-    out: Path | None,
+    path: Path,
     display: Display,
     *,
     resume: bool,
     tensorboard: bool,
-) -> tuple[Path, Result]:
+) -> Result:
     from pfels.experiment.directory import point_name
     from pfels.experiment.loop import run
     from pfels.experiment.tensorboard import scalars
     from pfels.runtime.distributed import Ranks
 
-    path = out or Path("runs") / "run" / name / point_name(label)
     if not Ranks.join(config.run.device).leads:
-        return path, run(config, path)
+        return run(config, path)
     with ExitStack() as stack:
         watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
         report = stack.enter_context(
@@ -94,9 +108,11 @@ def _run(
             if watch is not None:
                 watch(record)
 
-        return path, run(config, path, resume=resume, progress=done, begin=lambda rounds: report(0, Standing(rounds)))
+        return run(config, path, resume=resume, progress=done, begin=lambda rounds: report(0, Standing(rounds)))
 
 
 def _show(summary: Summary, data: str) -> None:
     title = f"{summary['scheme']} on {data}, {summary['rounds']} rounds, seed {summary['seed']}"
-    print_table(("", "value"), run_rows(summary), title=title, notes=privacy_lines(summary["privacy"]))
+    print_table(
+        ("", "value"), run_rows(summary), title=title, notes=privacy_lines(summary["privacy"], summary["scheme"])
+    )

@@ -87,6 +87,13 @@ def _privacy(points: Sequence[Named], first: str) -> None:
         "blind: a server that does not learn who sends. exact and outsider: against who sees only the models. "
         f"Neighbours of these three: {listed(about)}.",
     ]
+    foreign = [each.name for each in points if not each.row["privacy"].get("audited", True)]
+    if foreign:
+        which = "" if len(foreign) == len(points) else f" ({listed(foreign)})"
+        notes.append(
+            f"NOT AUDITED{which}: the scheme is from outside pfels; its ε holds only if it does what it says, which "
+            "pfels audit tries to refute."
+        )
     print_table(columns, cells, title="Privacy: ε", notes=notes)
 
 

@@ -97,6 +97,7 @@ class RunPrivacy(TypedDict):
     assumptions: NotRequired[list[Assumption]]  # what `server` becomes where one of its assumptions fails
     server_by_antennas: NotRequired[dict[str, float | None]]  # ε against a server with 1, 2, 4 and 8 antennas
     data_notes: NotRequired[list[DataNote]]  # whom a device stands for, and what was taken to be public of the data
+    audited: NotRequired[bool]  # false: code from outside pfels played the rounds, and no test holds it to its figures
 
 
 class Typical(TypedDict):

@@ -39,6 +39,7 @@ class ReportComparison(TypedDict):
     groups: list[ReportGroup]  # one row per group
     command: str | None  # the command that makes all runs again; null: they are not a full grid
     run_commands: list[str]  # one command per run, which makes it again or finishes it
+    cards: list[str]  # paths of the privacy cards that agree with their runs
 
 
 class Report(TypedDict):

@@ -68,15 +68,16 @@ def write(path: Path, checkpoint: Checkpoint, *, config: str) -> None:
     }
     text = json.dumps(about, sort_keys=True, allow_nan=False)
     with written_atomically(path) as file:
-        for part in safetensors(checkpoint.tensors, f"{digest(checkpoint.tensors, text)} {text}"):
+        for part in safetensors(checkpoint.tensors, {"pfels": f"{digest(checkpoint.tensors, text)} {text}"}):
             file.write(part)
 
 
-def safetensors(tensors: Mapping[str, Tensor], note: str) -> Iterator[bytes]:
-    """The bytes of a safetensors file with these tensors and a note: as the library writes it, in parts."""
+def safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Iterator[bytes]:
+    """The bytes of a safetensors file with these tensors and notes: as the library writes it, in parts, except that the
+    notes keep their order."""
     types = {getattr(torch, name): code for code, name in NAMES.items()}
     order = sorted(tensors, key=lambda name: (list(NAMES).index(types[tensors[name].dtype]), name))
-    header: dict[str, Any] = {"__metadata__": {"pfels": note}}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
     at = 0
     for name in order:
         tensor = tensors[name]

@@ -45,15 +45,20 @@ class Deployment:
     def checked_privacy(self, privacy: RunPrivacy) -> RunPrivacy:
         """A run's figures, which are not valid where the noise is known, with the reason; and where the cohorts can be
         guessed, those that count on hidden ones are not."""
-        if self.noise == "seed":
-            for figure in (privacy["claimed"], privacy["exact_per_round"], privacy["server"], privacy["outsider"]):
-                if figure is not None:
-                    figure["valid"], figure["why"] = False, KNOWN_NOISE
-            if privacy["claimed"] is not None:
-                privacy["claimed_valid"] = False
-            privacy.pop("assumptions", None)  # prices of a figure that does not hold
-        elif self.secret is None:
-            for hidden in (privacy["exact_per_round"], privacy["outsider"]):
-                if hidden is not None and hidden["valid"] and hidden["neighbours"] != Neighbours.DEVICE_EMPTIED:
-                    hidden["valid"], hidden["why"] = False, KNOWN_COHORTS  # in turns nobody is hidden, nor counted on
-        return privacy
+        return checked_privacy(privacy, self.environment())
+
+
+def checked_privacy(privacy: RunPrivacy, about: Environment) -> RunPrivacy:
+    """The figures of a deployment with this environment, by the rules of `Deployment.checked_privacy`."""
+    if about.get("noise", "seed") == "seed":
+        for figure in (privacy["claimed"], privacy["exact_per_round"], privacy["server"], privacy["outsider"]):
+            if figure is not None:
+                figure["valid"], figure["why"] = False, KNOWN_NOISE
+        if privacy["claimed"] is not None:
+            privacy["claimed_valid"] = False
+        privacy.pop("assumptions", None)  # prices of a figure that does not hold
+    elif about.get("seed") != "secret":
+        for hidden in (privacy["exact_per_round"], privacy["outsider"]):
+            if hidden is not None and hidden["valid"] and hidden["neighbours"] != Neighbours.DEVICE_EMPTIED:
+                hidden["valid"], hidden["why"] = False, KNOWN_COHORTS  # in turns nobody is hidden, nor counted on
+    return privacy

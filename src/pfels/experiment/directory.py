@@ -12,12 +12,15 @@ from typing import Any
 
 from pfels.config.load import differing_keys, stored_config
 from pfels.config.tree import Config
+from pfels.data.cache import digest
 from pfels.data.checksums import checksums, same
 from pfels.documents.run import Environment, RoundRecord, Summary, Timing
 from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
 from pfels.experiment import checkpoint, log, secret_seed
+from pfels.experiment.card import Facts, privacy_card
 from pfels.experiment.checkpoint import Checkpoint
+from pfels.experiment.delivery import IN_DIRECTORY, write_card
 from pfels.experiment.log import LogMark
 from pfels.runtime.files import PARTIAL, read_json, to_json, write_atomically
 from pfels.seeding import Secret
@@ -144,9 +147,13 @@ class RunDirectory:
             checkpoint.write(self.path / "checkpoint.safetensors", state, config=self._digest)
             write_atomically(self.path / "timing.json", to_json({"seconds": seconds}))
 
-    def finish(self, summary: Summary) -> None:
-        """Write the summary, which says that the run is finished."""
+    def finish(self, summary: Summary, facts: Facts) -> None:
+        """Write the privacy card of the model in the checkpoint, then the summary, which says that the run is
+        finished."""
         with _writing(self.path):
+            last = self.path / "checkpoint.safetensors"
+            card = privacy_card(facts, file=last.name, sha256=digest(last, "sha256"))
+            write_card(self.path / IN_DIRECTORY, card)
             write_atomically(self.path / "summary.json", to_json(summary))
 
     @property

@@ -5,17 +5,29 @@ import platform
 from functools import cache
 from importlib.metadata import version
 
+from pfels.data.checksums import checksums
 from pfels.documents.run import Environment
+from pfels.experiment.deployment import Deployment
+from pfels.experiment.setup import Experiment
 
 
-def environment() -> Environment:
-    """The versions and the machine that a run was made with."""
-    return {
+def environment(experiment: Experiment, deployment: Deployment | None) -> Environment:
+    """What an experiment is made with: versions, machine, engine, the user's own data, and what carries the rounds."""
+    data = experiment.config.data
+    about: Environment = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": len(os.sched_getaffinity(0)),
         "versions": {name: _version(name) for name in ("pfels", "torch", "numpy", "scipy", "dp-accounting")},
+        "engine": experiment.training.engine,
     }
+    if own := checksums(data.name, data.path):
+        about["data"] = own
+    if experiment.data_notes:
+        about["data_notes"] = list(experiment.data_notes)
+    if deployment is not None:
+        about |= deployment.environment()
+    return about
 
 
 @cache  # it is read from a package's metadata, which takes longer than a round

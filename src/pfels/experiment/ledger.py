@@ -123,7 +123,7 @@ class Ledger:
             self.noise_multipliers, devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling,
             delta=setting.delta, cohort_dependent=self.cohort_dependent, server=worst,
         )  # fmt: skip
-        return {
+        figures: RunPrivacy = {
             "noise_multiplier_min": minimum,
             "claimed_epsilon": claimed and claimed["epsilon"],
             "claimed_valid": claimed and claimed["valid"],
@@ -132,6 +132,9 @@ class Ledger:
             "server": {**worst.as_dict(), "distribution": distribution, "epsilon_at_1e-5": small.epsilon},
             "outsider": outsider.as_dict(),
         }
+        if not setting.audited:
+            figures["audited"] = False
+        return figures
 
     def tensors(self) -> dict[str, Tensor]:
         """The arrays of the ledger, for a checkpoint."""

@@ -10,7 +10,7 @@ from pfels.data.catalog import find
 from pfels.documents.data import DataNote
 from pfels.privacy.calibration import Budget
 from pfels.schemes.draws import Draws
-from pfels.schemes.registry import load_scheme
+from pfels.schemes.registry import is_foreign, load_scheme
 from pfels.schemes.scheme import Scheme
 from pfels.schemes.setting import Setting
 from pfels.training import architectures
@@ -101,6 +101,7 @@ def setting_of(config: Config, *, dimension: int) -> Setting:
         momentum=config.server.momentum,
         average=config.server.average,
         own=config.own,
+        audited=not is_foreign(config.scheme),
     )
 
 

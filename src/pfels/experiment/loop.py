@@ -13,7 +13,6 @@ from torch import Tensor
 
 from pfels.config.load import require_config
 from pfels.config.tree import Config
-from pfels.data.checksums import checksums
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
 from pfels.experiment.assumptions import with_assumptions, with_data_notes
@@ -22,6 +21,7 @@ from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory, check
 from pfels.experiment.environment import environment
 from pfels.experiment.link import Link, frame_of
+from pfels.experiment.origin import made_here, stored
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
@@ -100,7 +100,8 @@ def run(
             if play_round is simulate:
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
-            return _play(experiment, None, None, watcher, play_round, deployment)
+            about = environment(experiment, deployment)
+            return _play(experiment, about, None, None, watcher, play_round, deployment)
         return _lead(RunDirectory(Path(out), config), ranks, resume, workers, watcher, play_round, deployment)
 
 
@@ -130,27 +131,23 @@ def _lead(  # noqa: PLR0917
     if check(directory.path, config) and (finished := directory.finished()) is not None:
         summary, last = finished
         ranks.send_start(Start(directory.engine or "", config.rounds, dict(last.tensors)))
-        return Result(summary, delivered(last.tensors), partial(directory.records, last.mark))
+        return Result(
+            summary, delivered(last.tensors), partial(directory.records, last.mark), stored(directory, summary, last)
+        )
     secret = None if deployment is None else deployment.secret
     experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks, seed=secret)
     if play_round is simulate:
         require_memory(experiment, copies=3)
-    engine = experiment.training.engine
-    about: Environment = {**environment(), "engine": engine}
-    if own := checksums(config.data.name, config.data.path):
-        about["data"] = own
-    if experiment.data_notes:
-        about["data_notes"] = list(experiment.data_notes)
-    if deployment is not None:
-        about |= deployment.environment()
+    engine, about = experiment.training.engine, environment(experiment, deployment)
     with directory.opened(resume=resume, environment=about, secret=secret) as checkpoint:
         start = Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {})
         ranks.send_start(start)
-        return _play(experiment, directory, checkpoint, watcher, play_round, deployment)
+        return _play(experiment, about, directory, checkpoint, watcher, play_round, deployment)
 
 
 def _play(  # noqa: PLR0917
     experiment: Experiment,
+    about: Environment,
     directory: RunDirectory | None,
     checkpoint: Checkpoint | None,
     watcher: Watcher,
@@ -198,10 +195,14 @@ def _play(  # noqa: PLR0917
     summary = _summary(experiment, state, began, over_air=play_round is simulate)
     if deployment is not None:
         summary["privacy"] = deployment.checked_privacy(summary["privacy"])
+    elif play_round is not simulate:
+        summary["privacy"]["audited"] = False
+    model = state.delivered.cpu()
+    origin = made_here(experiment, about, summary, model, None if directory is None else directory.path)
     if directory is None:
-        return Result(summary, state.delivered.cpu(), lambda: records)
-    directory.finish(summary)
-    return Result(summary, state.delivered.cpu(), partial(directory.records, state.mark))
+        return Result(summary, model, lambda: records, origin)
+    directory.finish(summary, origin.facts())
+    return Result(summary, model, partial(directory.records, state.mark), origin)
 
 
 class Pace:

@@ -14,6 +14,7 @@ from pfels.experiment.result import Result
 from pfels.flower import settings
 from pfels.flower.strategy import OverTheAir
 from pfels.report.terminal import data_sentences
+from pfels.schemes.registry import is_foreign
 
 app = ServerApp()
 
@@ -48,6 +49,8 @@ def summary_lines(result: Result) -> list[str]:
             "worst device; neighbours: one device's data emptied"
         )
     lines += data_sentences([summary["privacy"]])
+    if is_foreign(summary["scheme"]):
+        lines.append(f"not audited: {summary['scheme']} is a scheme from outside pfels")
     answered = [r for r in result.records if r["replies"]["bytes_per_device"] is not None]
     return [*lines, _uploads(answered, summary["dimension"], on_air=on_air)] if answered else lines
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from pfels.documents.studies import AggregateRow, Comparison, Pair, Spread
-from pfels.report.terminal import PROVEN, claim_note, data_sentences, marked, number
+from pfels.report.terminal import PROVEN, claim_note, data_sentences, marked, not_audited, number
 from pfels.report.text import claimed_epsilon, counted, epsilon, listed, server_is_smaller
 from pfels.schemes.registry import scheme_entry
 from pfels.studies.verdicts import Verdict
@@ -114,6 +114,7 @@ def notes(table: Comparison) -> list[str]:
         f"δ = {server['delta']:g}, and beside it at δ = 1e-5; neighbours: one device's data emptied; "
         + (f"NOT valid here: {known[0]}." if known else f"{PROVEN}.")
     )
+    found += not_audited(table["schemes"])
     found += [
         f"{name} takes for granted that {assumes} as well."
         for name in table["schemes"]

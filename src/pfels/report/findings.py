@@ -35,7 +35,7 @@ def clauses(comparison: Comparison) -> list[str]:
 
 def _of_one(group: Group, *, alone: bool) -> list[str]:
     reached = f"{group.label} reached a test accuracy of {_accuracy(group)} in {group.rounds:,} rounds"
-    parts = [f"{reached}, for {_cost(group)}", _privacy([group])]
+    parts = [f"{reached}, for {_cost(group)}", _privacy([group]), *_not_audited([group])]
     return parts if alone else [*parts, "there is nothing to compare it with"]
 
 
@@ -43,7 +43,7 @@ def _of_several(groups: Sequence[Group]) -> list[str]:
     private = [group for group in groups if standings.is_private(group)]
     pool = private or list(groups)
     found = _most_accurate(pool)
-    parts = [_lead(found, pool), _costs(found), _privacy(found.leaders)]
+    parts = [_lead(found, pool), _costs(found), _privacy(found.leaders), *_not_audited(groups)]
     others = [group for group in groups if group not in pool]
     if others:
         best = _most_accurate(others).best
@@ -123,6 +123,12 @@ def _privacy(groups: Sequence[Group]) -> str:
         f"{at_most} against the server, {text.epsilon(worst)} at δ = {deltas.pop():g} (neighbours: "
         f"{worst['neighbours']}), is {word(worst['epsilon'])} by convention"
     )
+
+
+def _not_audited(groups: Sequence[Group]) -> list[str]:
+    """Whose ε nothing has tested."""
+    foreign = [group.label for group in groups if not group.audited]
+    return [f"not audited, so that nothing vouches for its figures: {text.some(foreign)}"] if foreign else []
 
 
 def _among(pool: Sequence[Group]) -> str:

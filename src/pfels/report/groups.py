@@ -14,7 +14,7 @@ from pfels.documents.studies import AggregateRow
 from pfels.experiment.reader import StoredRun
 from pfels.experiment.units import joules_per_energy
 from pfels.report.looks import Look, looks
-from pfels.schemes.registry import BudgetBy, scheme_entry, scheme_names
+from pfels.schemes.registry import BudgetBy, is_foreign, scheme_entry, scheme_names
 from pfels.studies.aggregate import aggregate
 
 Settings = dict[str, Any]  # a config as `table.key`
@@ -57,6 +57,12 @@ class Group:
     def rounds(self) -> int:
         """How many rounds are done."""
         return self.runs[0].rounds
+
+    @property
+    def audited(self) -> bool:
+        """Whether its scheme is one of pfels, whose tests audit it, and pfels played the rounds."""
+        said = [run.summary["privacy"].get("audited", True) for run in self.runs if run.summary is not None]
+        return all(said) and not is_foreign(self.config.scheme)
 
     @property
     def row(self) -> AggregateRow | None:

@@ -40,7 +40,8 @@ def _accuracy(group: Group, row: AggregateRow) -> tuple[str, ...]:
 def _epsilon(group: Group, row: AggregateRow) -> tuple[str, ...]:
     figure = row["privacy"]["server"]
     conditions = f"worst device, δ = {figure['delta']:g}, neighbours: {figure['neighbours']}"
-    return text.epsilon(figure), f"{word(figure['epsilon'])} by convention", conditions
+    worth = f"{word(figure['epsilon'])} by convention" if group.audited else "not audited"
+    return text.epsilon(figure), worth, conditions
 
 
 def _energy(group: Group, row: AggregateRow) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
     if target.suffix.lower() not in (".html", ".htm") or (target.exists() and not target.is_file()):
         raise InputError(f"{name}: --out must be a page, such as {printable(target.with_suffix('.html'))}")
     sections = [section(comparison, f"s{i}") for i, comparison in enumerate(found, 1)]
-    page = _page(sections, damaged, copies)
+    page = _page(target, sections, damaged, copies)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, page.encode())
@@ -63,7 +63,10 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
 
 
 def _page(
-    sections: Sequence[Section], damaged: Sequence[Damaged], copies: Sequence[tuple[StoredRun, StoredRun]]
+    target: Path,
+    sections: Sequence[Section],
+    damaged: Sequence[Damaged],
+    copies: Sequence[tuple[StoredRun, StoredRun]],
 ) -> str:
     from plotly.offline import get_plotlyjs
 
@@ -78,6 +81,7 @@ def _page(
     figures = {name: figure for each in sections for name, figure in each.figures.items()}
     return environment.get_template("report.html").render(
         title=sections[0].title if len(sections) == 1 else f"{len(sections)} comparisons",
+        target=target,
         sections=sections,
         damaged=damaged,
         copies=copies,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pfels.report.terminal import PROVEN, data_sentences, print_notes, print_table
+from pfels.report.terminal import PROVEN, data_sentences, not_audited, print_notes, print_table
 from pfels.report.text import counted, listed, short
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def privacy_notes(planned: Plan) -> list[str]:
         f"Outsider: the whole training, against those who see only the models ({neighbours}). None where the noise "
         "level depends on who was drawn: then the server's figure holds.",
         *(f"{line}." for line in data_sentences(figures)),
+        *not_audited(planned["schemes"]),
     ]
 
 

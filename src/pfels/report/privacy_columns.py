@@ -126,10 +126,14 @@ def _row(group: Group, figure: ExplainedFigure, key: str, *, as_server: bool) ->
     else:
         shown = text.AS_SERVER if as_server else text.epsilon(figure)
         worth = "not proven" if not figure["valid"] else "" if as_server or key == "exact" else word(epsilon)
+    audited = key == "claimed" or group.audited
+    if figure["valid"] and not audited:
+        worth = "not audited"
     server = group.row["privacy"]["server"] if group.row is not None and key == "server" else None
     small = server.get("epsilon_at_1e-5") if server is not None and server["delta"] != SMALL_DELTA else None
     return FigureRow(
-        group, shown, f"{figure['delta']:g}", figure["neighbours"], "yes" if figure["valid"] else "no", worth,
+        group, shown, f"{figure['delta']:g}", figure["neighbours"], "yes" if figure["valid"] and audited else "no",
+        worth,
         small="" if small is None else text.epsilon({"name": "δ = 1e-5", "epsilon": small}),
     )  # fmt: skip
 

@@ -57,7 +57,8 @@ def _show_run(figures: PresetPrivacy | StoredPrivacy, title: str, more: Sequence
         ("exact per round", figures["exact_per_round"]), ("server", figures["server"]),
         ("blind server", figures.get("blind_server")), ("outsider", figures["outsider"]),
     )  # fmt: skip
-    _show(figures["claimed"], named, title, [*(f"{line}." for line in data_sentences([figures])), *more])
+    notes = [*(f"{line}." for line in data_sentences([figures])), *more]
+    _show(figures["claimed"], named, title, notes, audited=figures.get("audited", True))
     if figures.get("assumptions"):
         _show_assumptions(figures)
 
@@ -67,7 +68,10 @@ def _show(
     named: Sequence[tuple[str, ExplainedFigure | None]],
     title: str,
     more: Sequence[str],
+    *,
+    audited: bool = True,
 ) -> None:
+    holds = "yes" if audited else "not audited"
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
     if claimed is not None:
@@ -77,11 +81,12 @@ def _show(
     for name, figure in named:
         if figure is not None:
             shown = figure.get("display") or number(figure["epsilon"], ".4g")
-            rows.append(_cells(name, figure, shown, "yes" if figure["valid"] else "no"))
+            rows.append(_cells(name, figure, shown, holds if figure["valid"] else "no"))
             often = f" That device takes part {times(figure['participations'])}." if "participations" in figure else ""
             notes.append(f"{name}: {figure['why']}.{often}")
     if any(name == "server" and figure and figure["epsilon"] is not None for name, figure in named):
-        notes.append(f"valid: {PROVEN}.")
+        outside = "from outside pfels; its figures hold only if it does what it says, which pfels audit tries to refute"
+        notes.append(f"valid: {PROVEN}." if audited else f"NOT AUDITED: the scheme is {outside}.")
     print_table(COLUMNS, rows, title=title, notes=[*notes, *more])
 
 

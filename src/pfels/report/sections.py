@@ -7,6 +7,7 @@ from pfels.documents.report import ReportComparison
 from pfels.experiment.reader import StoredRun
 from pfels.report import commands, plots, privacy, recipes, settings, tables, text
 from pfels.report.assumptions import AssumptionTable, assumption_table
+from pfels.report.cards import Card, cards, names
 from pfels.report.comparison import pair_notes
 from pfels.report.findings import clauses, sentence
 from pfels.report.groups import Comparison, Group, effective
@@ -85,6 +86,7 @@ class Section:
     command: str | None
     group_commands: Mapping[str, str]
     runs: Sequence[RunCommand]
+    cards: Sequence[Card]
     figures: Mapping[str, plots.Figure]
 
     @property
@@ -136,6 +138,7 @@ def section(comparison: Comparison, key: str) -> Section:
         command=recipes.one_command(found) or commands.comparison_command(comparison),
         group_commands=recipes.commands(found),
         runs=[RunCommand(run, commands.run_command(run)) for run in comparison.runs],
+        cards=cards(comparison.runs),
         figures=figures,
     )  # fmt: skip
 
@@ -159,6 +162,7 @@ def document(section: Section) -> ReportComparison:
         ],
         "command": section.command,
         "run_commands": [each.command for each in section.runs],
+        "cards": names(section.cards),
     }
 
 

@@ -43,8 +43,24 @@ def run_rows(summary: Summary) -> list[Sequence[str]]:
     ]
 
 
-def privacy_lines(privacy: RunPrivacy) -> list[str]:
-    """Every privacy figure of a run as a sentence."""
+def not_audited(names: Iterable[str]) -> list[str]:
+    """What is to be said of the schemes from outside pfels among these: nothing has tested that they keep to their
+    figures."""
+    from pfels.schemes.registry import is_foreign  # the help would have to wait for it
+
+    foreign = [name for name in names if is_foreign(name)]
+    if not foreign:
+        return []
+    its, it = ("its", "it") if len(foreign) == 1 else ("their", "they")
+    whose = f"{its} ε holds only if {it} {'does' if it == 'it' else 'do'} what {it} {'says' if it == 'it' else 'say'}"
+    return [f"NOT AUDITED: {listed(foreign)}, from outside pfels; {whose}, which pfels audit tries to refute."]
+
+
+def privacy_lines(privacy: RunPrivacy, scheme: str) -> list[str]:
+    """Every privacy figure of a run of a scheme as a sentence."""
+    foreign = not_audited([scheme])
+    audited = privacy.get("audited", True) and not foreign
+    proof = PROVEN if audited else "not audited"
     claimed, server, outsider = privacy["claimed"], privacy["server"], privacy["outsider"]
     lines = []
     if claimed is not None:
@@ -59,16 +75,16 @@ def privacy_lines(privacy: RunPrivacy) -> list[str]:
     else:
         lines.append(
             f"server: ε = {server['display']} over the whole training at δ = {server['delta']:g} for the worst device, "
-            f"which took part {times(server['participations'])}; neighbours: one device's data emptied; {PROVEN}"
+            f"which took part {times(server['participations'])}; neighbours: one device's data emptied; {proof}"
         )
     if outsider["epsilon"] is None:
         lines.append(f"outsider: no ε ({outsider['why']})")
     else:
         lines.append(
             f"outsider: ε = {outsider['display']} over the whole training at δ = {outsider['delta']:g}, "
-            f"{outsider['neighbours']} neighbours ({outsider['accountant']})"
+            f"{outsider['neighbours']} neighbours ({outsider['accountant']}){'' if audited else '; not audited'}"
         )
-    return lines + data_sentences([privacy])
+    return [*lines, *foreign, *data_sentences([privacy])]
 
 
 def data_sentences(privacies: Iterable[RunPrivacy]) -> list[str]:

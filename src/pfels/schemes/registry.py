@@ -155,6 +155,13 @@ _SCHEMES = {
     ),
 }
 
+_OWN = frozenset(_SCHEMES)
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a scheme comes from outside this package, whose tests audit its own schemes alone."""
+    return name not in _OWN
+
 
 def register(name: str, entry: SchemeEntry) -> None:
     """Make a scheme known in this process; worker processes know it only if a module that they import registers it.

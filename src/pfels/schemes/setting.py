@@ -18,7 +18,8 @@ class Setting:
     calibrate their own noise. The server has `antennas`, of which devices know the channel to one, within
     `csi_error_db` and `phase_error_deg`, and are on time within `timing_error_s`; their amplifiers clip at
     `clipping_db`. With `fading` gains differ between the subcarriers of the `band`. `momentum` and `average` are what
-    the server does with the estimates. `own` holds the settings of the scheme's own table in the config.
+    the server does with the estimates. `own` holds the settings of the scheme's own table in the config. `audited` is
+    off for a scheme from outside this package, whose tests audit its own schemes alone.
     """
 
     devices: int
@@ -47,6 +48,7 @@ class Setting:
     momentum: float = 0.0
     average: float = 0.0
     own: object = None
+    audited: bool = True
 
     @property
     def groups(self) -> int:

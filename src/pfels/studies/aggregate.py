@@ -56,6 +56,8 @@ def _worst(seeds: Sequence[RunPrivacy]) -> RunPrivacy:
         worst |= {"claimed": claim, "claimed_epsilon": claim["epsilon"], "claimed_valid": claim["valid"]}
     if exact:
         worst["exact_per_round"] = max(exact, key=_severity)
+    if not all(privacy.get("audited", True) for privacy in seeds):
+        worst["audited"] = False
     if noise:
         worst["noise_multiplier_min"] = min(noise)
     return worst | _worst_assumptions(seeds)

@@ -13,6 +13,7 @@ from pfels.experiment.forecast import forecast
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.link import frame_of, link_of
 from pfels.experiment.reader import StoredRun
+from pfels.schemes.registry import is_foreign
 
 SLACK = 1e-9  # relative; sums in another order
 
@@ -41,6 +42,8 @@ def stored_privacy(path: Path) -> StoredPrivacy:
 
 def _document(run: StoredRun, figures: RunPrivacy, rounds: int) -> StoredPrivacy:
     config = run.config
+    if is_foreign(config.scheme):
+        figures["audited"] = False  # which earlier versions did not say
     return {
         **figures,
         "run": run.name,

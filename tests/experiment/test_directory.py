@@ -18,8 +18,8 @@ import torch
 from pfels.config.load import load_config
 from pfels.errors import InputError, RunError
 from pfels.experiment import checkpoint, directory, loop, reader
-from pfels.experiment.directory import RunDirectory
 from pfels.experiment import log as run_log
+from pfels.experiment.directory import RunDirectory
 from pfels.report.page import write_report
 from pfels.runtime.files import write_atomically
 from tests.conftest import SMALL, small

@@ -48,7 +48,10 @@ def writing(path: Path, *, create: bool = False) -> BinaryIO:
 def read_bytes(path: Path, *, maximum: int) -> bytes:
     """The content of a regular file, or a ValueError if it has more than so many bytes."""
     with reading(path) as file:
-        content = file.read(maximum + 1)
+        size = os.fstat(file.fileno()).st_size  # which some file systems do not say
+        content = file.read(min(size, maximum) + 1)
+        while len(content) <= maximum and (more := file.read(2**16)):
+            content += more
     if len(content) > maximum:
         raise ValueError(f"more than {maximum} bytes")
     return content

@@ -117,7 +117,7 @@ def _require_privacy(said: RunPrivacy, run: Evidence, require: Require) -> None:
         outsider = PrivacyLoss.read(known["outsider"])
         blind = blind_server_loss(outsider, sampling=setting.sampling, on_air=True, antennas=setting.antennas)
         _require_figure("privacy.blind_server", said["blind_server"], blind.as_dict(), require)
-    _require_prices(said, ledger, run.config.delta, require)
+    _require_prices(said, ledger, run.config, require)
 
 
 def _require_figure(name: str, said: Any, known: Any, require: Require) -> None:
@@ -148,18 +148,18 @@ def _require_same(name: str, said: Mapping[str, Any], known: Mapping[str, Any], 
         require(close(said[key], value, relative=FIGURES), f"{name}.{key}", said[key])
 
 
-def _require_prices(said: RunPrivacy, ledger: Ledger, delta: float, require: Require) -> None:
+def _require_prices(said: RunPrivacy, ledger: Ledger, config: Config, require: Require) -> None:
     """The prices that follow from the ledger are those; of several antennas, more hear more."""
-    worst, epsilon = ledger.server.worst(delta=delta), said["server"]["epsilon"]
-    known: dict[str, float | None] = {}
-    for price in priced_assumptions(mu_squared=ledger.server.spent.most.spent, delta=delta, over_air=True):
+    worst, known = ledger.server.worst(delta=config.delta), dict[str, float | None]()
+    mu_squared = ledger.server.spent.most.spent
+    for price in priced_assumptions(mu_squared=mu_squared, delta=config.delta, over_air=True):
         known[price["name"]] = price["epsilon"]
-    least, antennas = epsilon, said.get("server_by_antennas", {})
-    require(close(antennas.get("1", worst.epsilon), worst.epsilon, relative=FIGURES), "privacy.server_by_antennas", "1")
+    least, antennas = 0.0, said.get("server_by_antennas", {})
     for m in sorted(filter(str.isdecimal, antennas), key=int):
         each = antennas[m]
-        require(each is None or least is None or each >= least * (1 - FIGURES), "privacy.server_by_antennas", each)
-        least, known[f"the server has {m} antennas"] = each, each
+        exact = int(m) != config.channel.antennas or close(each, worst.epsilon, relative=FIGURES)
+        require(each is not None and exact and each >= least, "privacy.server_by_antennas", each)
+        least, known[f"the server has {m} antennas"] = each or 0.0, each
     for price in said.get("assumptions", []):
         value = price["epsilon"]
         require(close(value, known.get(price["name"], value), relative=FIGURES), "privacy.assumptions", value)

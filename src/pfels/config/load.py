@@ -60,7 +60,7 @@ def _tree(base: str | Path | Config, changed: Mapping[str, Any], *, tuned: bool)
     tree.pop("tune", None)
     if scheme != usual:
         tree = for_scheme(tree, scheme, config=base if isinstance(base, Config) else None)
-    if tuned:
+    if tuned and isinstance(scheme, str):  # anything else is refused with the whole
         _change(tree, diffs.get(scheme, {}))
     return tree
 

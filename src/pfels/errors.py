@@ -6,6 +6,7 @@ is one printable line.
 
 import difflib
 from collections.abc import Iterable
+from unicodedata import category
 
 SHOWN = 100  # characters of foreign text that a message repeats: enough to recognise it
 
@@ -17,6 +18,18 @@ def one_line(text: object) -> str:
     'a\\nb\\x1b[31m'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def visible(text: str) -> str:
+    r"""A text for a page or a table: line ends and spaces stay, and what a terminal or a browser would obey, such as
+    escape sequences and changes of the writing direction, is escaped.
+
+    >>> visible("a\nb\x1b[31m\u202e")
+    'a\nb\\x1b[31m\\u202e'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" or category(c) == "Zs" else one_line(c) for c in text)
 
 
 def shown(text: object, *, maximum: int = SHOWN) -> str:

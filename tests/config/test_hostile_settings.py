@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 
 from pfels.cli import main
 from pfels.cli.options import place, stem
-from pfels.config.load import load_config
+from pfels.config.load import load_config, stored_config, tuning_grid
+from pfels.config.messages import known_keys
+from pfels.config.tree import Config
 from pfels.errors import InputError, RunError
-from pfels.studies.sweep import parse_axes
+from pfels.studies.sweep import grid, parse_axes
 
 KEYS = [
     "\udcff",
@@ -53,6 +56,38 @@ def test_a_key_that_is_none_is_refused_in_one_printable_line(key: str):
     with pytest.raises(InputError) as caught:
         load_config("demo", parse_axes([f"{key}=1,2"]))
     line_of(caught)
+
+
+TYPES = (
+    "[]", '["pfels"]', "[[1]]", "[{a = 1}]", "{}", "{a = 1}", "{a = {b = [1]}}", "1", "1.5", "nan", "-inf", "true",
+    "'x'", "''", "2026-01-01", "2026-01-01T00:00:00Z", "12:00:00",
+)  # fmt: skip
+PLACES = (
+    *known_keys(Config), "scheme.x", "rounds.x", "data.x.y", "pfels-echo", "pfels-echo.bands", "pfels", "for",
+    "for.pfels", "for.pfels.rounds", "for.nobody", "tune", "tune.rounds", "own",
+    *(name for name in Config.model_fields if name not in ("scheme", "seed", "rounds", "own")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", TYPES)
+def test_every_key_given_a_value_of_every_type_is_accepted_or_refused_in_one_line(value: str, tmp_path: Path):
+    """On the command line, in a file, as a stored config, on a grid, and below overrides of another key."""
+    file, python = tmp_path / "a.toml", tomllib.loads(f"value = {value}")["value"]
+    for key in PLACES:
+        file.write_text(f"{key} = {value}\n")
+        for attempt in (
+            lambda key=key: load_config("demo", [f"{key}={value}"]).to_toml(),
+            lambda key=key: load_config("demo", {key: python}).to_toml(),
+            lambda key=key: grid("demo", {key: [python]}, out=tmp_path),
+            lambda: load_config(file, ["rounds=3"]).to_toml(),
+            lambda: stored_config(file),
+            lambda: tuning_grid(file),
+        ):
+            try:
+                attempt()
+            except InputError as error:
+                assert str(error).isprintable(), error
+                assert len(str(error)) < 2000, error
 
 
 @pytest.mark.parametrize("kind", VALUES)

@@ -307,7 +307,8 @@ def test_an_error_of_the_disk_names_the_file(tmp_path: Path, monkeypatch: pytest
 
 def test_what_limits_a_round_cannot_be_markup(finished: Path, tmp_path: Path):
     shutil.copytree(finished, tmp_path / "a")
-    (tmp_path / "a" / "checkpoint.safetensors").unlink()
+    for name in ("checkpoint.safetensors", "summary.json"):
+        (tmp_path / "a" / name).unlink()
     evil = '<img src=x onerror=\\"alert(1)\\">'
     text_of(tmp_path / "a" / "rounds.jsonl", lambda text: re.sub(r'"limit": "\w+"', f'"limit": "{evil}"', text))
     from pfels.report import plots

@@ -18,8 +18,8 @@ import torch
 from pfels.config.load import load_config
 from pfels.errors import InputError, RunError
 from pfels.experiment import checkpoint, directory, loop, reader
+from pfels.experiment import log as run_log
 from pfels.experiment.directory import RunDirectory
-from pfels.experiment.log import marked
 from pfels.report.page import write_report
 from pfels.runtime.files import write_atomically
 from tests.conftest import SMALL, small
@@ -221,13 +221,18 @@ def test_a_long_log_is_never_held_in_memory(tmp_path: Path):
     result = loop.run(small(rounds=200), tmp_path / "a")
     assert "records" not in vars(result)
     log = tmp_path / "a" / "rounds.jsonl"
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    for line in lines:
-        line["cohort"], line["device_energy"] = list(range(10_000)), None
+    lines = [{**json.loads(line), "later": "x" * 60_000} for line in log.read_text().splitlines()]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "a" / "checkpoint.safetensors").unlink()
+    for name in ("checkpoint.safetensors", "summary.json"):
+        (tmp_path / "a" / name).unlink()
     del lines
-    for read in (lambda: marked(log, log.stat().st_size), lambda: reader.read(tmp_path / "a")):
+
+    def verify() -> None:
+        with run_log.opened(log, small(rounds=200)) as file:
+            file.marked(log.stat().st_size, rounds=200)
+
+    for read in (verify, lambda: reader.read(tmp_path / "a")):
+        read()  # what it imports stays
         tracemalloc.start()
         read()
         peak = tracemalloc.get_traced_memory()[1]

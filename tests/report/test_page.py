@@ -29,10 +29,11 @@ from pfels.report.page import write_report
 from pfels.report.privacy_columns import adversary_columns
 from pfels.report.settings import common
 from pfels.report.tables import comparison_rows
+from pfels.runtime.files import printable
 from pfels.studies.compare import compare
 from tests.conftest import SMALL
 from tests.report.page import Page
-from tests.report.stored_runs import MARKUP, damage, finish, folder_of_runs
+from tests.report.stored_runs import MARKUP, adopt, damage, finish, folder_of_runs, generate
 
 CARD = re.compile(r"\./[\w%./~-]*model\.privacy\.(md|json)")  # the only links that leave the page
 
@@ -154,7 +155,7 @@ def test_settings_that_a_scheme_does_not_use_set_no_runs_apart(tmp_path: Path):
     for ratio in (0.1, 0.5):
         toml = finish(tmp_path / f"{ratio}", scheme="fedavg") / "config.toml"
         toml.write_text(toml.read_text().replace("ratio = 0.3", f"ratio = {ratio}"))
-        (tmp_path / f"{ratio}" / "checkpoint.safetensors").unlink()  # it belongs to the config as it was
+        adopt(tmp_path / f"{ratio}")
     assert "ratio = 0.1" in (tmp_path / "0.1" / "config.toml").read_text()
     document = write_report(tmp_path)
     assert [group["label"] for group in document["studies"][0]["groups"]] == ["fedavg"]
@@ -211,17 +212,51 @@ def test_settings_that_are_markup_are_shown_as_text(folder: Path, tmp_path: Path
     evil = "</script><script>window.broken = 1</script>\u2028<!-- \\ ' \" &lt;"
     good = folder / "scheme=pfels,seed=0"
     toml = (good / "config.toml").read_text().replace('name = "digits"', f'name = "file"\npath = {json.dumps(evil)}')
-    path = damage(good, tmp_path / "run", "config.toml", toml.encode())
-    (path / "checkpoint.safetensors").unlink()  # it belongs to the config as it was
+    path = adopt(damage(good, tmp_path / "run", "config.toml", toml.encode()))
     page = Page(Path(write_report([path])["report"]))
     assert len(page.scripts) == 3
-    assert evil in "".join(page.seen)
+    assert evil.replace("\u2028", "\\u2028") in "".join(page.seen)
+
+
+CONTROLS = "\x1b]0;x\x07\x1b[31m\x9b1m\u202eevil\u2066\u2069\u200e\u200f\x7f"
+
+
+def test_no_control_character_reaches_the_page_the_terminal_or_the_json(tmp_path: Path, pfels: Any):
+    """From the name of a directory, a setting, the environment, a reason, and what the log says set β."""
+    finish(tmp_path / "source")
+    path = generate(tmp_path / "source", tmp_path / "runs" / f"a{CONTROLS}", {})
+    toml = (
+        (path / "config.toml").read_text().replace('name = "digits"', f'name = "file"\npath = {json.dumps(CONTROLS)}')
+    )
+    (path / "config.toml").write_text(toml)
+    for file, old, new in (
+        ("environment.json", '"platform": "', f'"platform": "{json.dumps(CONTROLS)[1:-1]}'),
+        ("rounds.jsonl", '"limit": "power"', f'"limit": {json.dumps(CONTROLS)}'),
+    ):
+        assert old in (path / file).read_text()
+        (path / file).write_text((path / file).read_text().replace(old, new))
+    adopt(path)
+    damage(path, tmp_path / "runs" / f"b{CONTROLS}", "config.toml", f"{json.dumps(CONTROLS)} = 1".encode())
+    for form in ((), ("--json",)):
+        done = pfels("report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html"), *form)
+        assert done.returncode == 0, done.stderr
+        assert (done.stdout + done.stderr).replace("\n", "").isprintable()
+    assert [run["run"] for run in json.loads(done.stdout)["damaged"]] == [printable(tmp_path / "runs" / f"b{CONTROLS}")]
+    shown = (tmp_path / "page.html").read_text()
+    without_scripts = re.sub(r"<script>.*?</script>", "", shown, flags=re.DOTALL)
+    assert not set(CONTROLS) & set(without_scripts) - set("evilx[]0;31m")
+    page = Page(tmp_path / "page.html")
+    assert "\\u202eevil" in page.text
+    figures = json.dumps(page.figures, ensure_ascii=False)
+    assert not set(CONTROLS) & set(figures) - set("evilx[]0;31m")
+    for arguments in (("privacy", str(path)), ("privacy", str(path), "--json")):
+        done = pfels(*arguments)
+        assert (done.stdout + done.stderr).replace("\n", "").isprintable()
 
 
 def test_a_name_that_is_not_unicode_is_still_reported(tmp_path: Path):
     path = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9"))
     finish(tmp_path / "run").rename(path)
-    (path / "checkpoint.safetensors").unlink()  # safetensors itself cannot open such a path
     document = write_report([path], tmp_path / "out.html")
     assert document["runs"] == 1
     assert "caf�" in Page(tmp_path / "out.html").text

@@ -13,7 +13,7 @@ from pfels.cli.help import Command, Group
 from pfels.cli.options import Json
 from pfels.data import cache
 from pfels.data.catalog import CATALOG, Entry, find
-from pfels.errors import RunError
+from pfels.errors import RunError, one_line
 from pfels.report.terminal import print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def get(
         print(f"{name}: nothing to get: {find(name).sources[0]}")
     else:
         source = "already in the cache" if installed.source == "cache" else f"from {installed.source}"
-        print(f"{name}: {installed.path} ({source}, {_verified(find(name))})")
+        print(one_line(f"{name}: {installed.path} ({source}, {_verified(find(name))})"))
 
 
 @app.command("check", cls=Command)
@@ -131,7 +131,7 @@ def check(name: Name, json: Json = False) -> None:
     if not json:
         place = install.place(find(name))
         here = f"{name}: {place} is {_verified(find(name))}"
-        print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else here)
+        print(f"{name}: nothing to check: {find(name).sources[0]}" if place is None else one_line(here))
 
 
 def _document(entry: Entry) -> DataSet:
@@ -212,6 +212,6 @@ def _bar() -> Iterator[cache.Progress]:
         task = bars.add_task("", total=None, visible=False)
 
         def report(what: str, done: int, total: int) -> None:
-            bars.update(task, description=escape(what), completed=done, total=total or None, visible=True)
+            bars.update(task, description=escape(one_line(what)), completed=done, total=total or None, visible=True)
 
         yield report

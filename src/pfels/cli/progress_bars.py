@@ -13,6 +13,7 @@ from rich.table import Column
 from rich.text import Text
 
 from pfels.cli.progress_lines import legend, standing_text
+from pfels.errors import one_line
 from pfels.experiment.standing import Standing
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Bars(Progress):
             text = standing_text(standings[index], totals[index])
             if standing.rounds < totals[index] or len(totals) == 1:
                 if index not in tasks:  # not before: to lay out a thousand hidden bars takes seconds
-                    done, name = standing.rounds, escape(labels[index])
+                    done, name = standing.rounds, escape(one_line(labels[index]))
                     tasks[index] = self.add_task(name, total=totals[index], completed=done, standing=text)
                 self.update(tasks[index], completed=standing.rounds, standing=text)
             elif index in tasks:

@@ -13,6 +13,7 @@ from pfels.config.preset_files import preset_text, presets
 from pfels.config.scheme_settings import for_scheme, leaves, require_used
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError, nearest, quoted, shown
+from pfels.runtime.regular import NOT_REGULAR, read_bytes
 from pfels.schemes.registry import scheme_entry
 
 MAXIMUM_BYTES = 2**20  # of a config file; one with every key has 2 kB
@@ -67,7 +68,7 @@ def _leave_to_writers(data: dict[str, Any], said: Collection[str]) -> None:
 
 def stored_config(path: Path) -> Config:
     """The config.toml of a run directory, as it was written: its `data.path` is where the data were then."""
-    return validate(_parsed(path))
+    return validate(_parsed(path, follow=False))
 
 
 def _tree(base: str | Path | Config, changed: Mapping[str, Any], *, tuned: bool) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def _tree(base: str | Path | Config, changed: Mapping[str, Any], *, tuned: bool)
     tree.pop("tune", None)
     if scheme != usual:
         tree = for_scheme(tree, scheme, config=base if isinstance(base, Config) else None)
-    if tuned:
+    if tuned and isinstance(scheme, str):  # anything else is refused with the whole
         _change(tree, diffs.get(scheme, {}))
     return tree
 
@@ -146,19 +147,21 @@ def _read(preset_or_path: str | Path) -> dict[str, Any]:
     return tree
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
+def _parsed(path: Path, *, follow: bool = True) -> dict[str, Any]:
+    """The tables of a TOML file; `follow` says whether its name may be a link."""
     name = str(path)
     where = shown(name, maximum=500)
+    known = f"neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
     try:
-        if not path.is_file():
-            known = f"neither a preset ({', '.join(presets())}) nor a TOML file{nearest(name, presets())}"
-            raise InputError(f"{where}: {known}")
-        if path.stat().st_size > MAXIMUM_BYTES:
-            raise InputError(f"{where}: more than {MAXIMUM_BYTES} bytes; not a config")
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{where}: cannot be read ({shown(error)})") from None
+        text = read_bytes(Path(os.path.realpath(path)) if follow else path, maximum=MAXIMUM_BYTES).decode()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{where}: {known}") from None
+    except OSError as error:
+        raise InputError(
+            f"{where}: {known if error.strerror == NOT_REGULAR else f'cannot be read ({error.strerror})'}"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{where}: not a config ({shown(error)})") from None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -39,6 +39,7 @@ class RoundRecord(TypedDict):
     train_loss: Amount | None  # mean training loss of the devices heard; null: not finite, or none
     test_accuracy: Share | None  # after the round, if it was evaluated
     test_loss: Amount | None  # after the round, if it was evaluated
+    test_accuracy_last: NotRequired[Share]  # only with server.average, in the last round: of the last model itself
     privacy: RoundPrivacy  # privacy up to and including this round
     replies: NotRequired[Replies]  # only in a deployment
     lost: NotRequired[bool]  # only in a deployment: the round was interrupted and is not repeated

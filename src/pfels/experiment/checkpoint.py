@@ -1,7 +1,7 @@
 """`checkpoint.safetensors`: the state of a run between two rounds, as tensors and a description, under one hash.
 
-The file is in the safetensors format, and is written here, tensor by tensor: the library would hold a second copy of
-the whole state, and ends the process where memory is short.
+The file is in the safetensors format. It is written here, tensor by tensor, and read in `checkpoint_file`: the library
+would hold a second copy of the whole state, ends the process where memory is short, and opens a file twice.
 """
 
 import hashlib
@@ -11,11 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
-from pfels.documents.run import CheckpointNotes, Totals
-from pfels.documents.validate import validated
-from pfels.errors import InputError
 from pfels.experiment.log import LogMark
 from pfels.runtime.files import written_atomically
 from pfels.runtime.lazy_torch import Tensor, torch
@@ -48,12 +43,18 @@ OPTIONAL = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state after `round` rounds: tensors by name, totals as JSON values, and the log up to there."""
+    """The state after `round` rounds: tensors by name, totals as JSON values, and the log up to there.
+
+    One that was read may hold some of its tensors only; `dimension` is the length of its model, and `diverged` says
+    that the model is not finite.
+    """
 
     round: int
     tensors: Mapping[str, Tensor]
     totals: Mapping[str, Any]
     mark: LogMark
+    dimension: int = 0
+    diverged: bool = False
 
 
 def write(path: Path, checkpoint: Checkpoint, *, config: str) -> None:
@@ -91,63 +92,6 @@ def safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> I
     yield len(text).to_bytes(8, "little") + text
     for name in order:
         yield tensors[name].contiguous().numpy().tobytes()
-
-
-def read(path: Path, *, cure: str) -> tuple[CheckpointNotes, dict[str, Tensor]]:
-    """The description and the tensors of a checkpoint, verified; `cure` says what to do about a damaged one."""
-    damaged = InputError(f"{path}: truncated or altered; {cure}")
-    if not path.is_file():
-        raise damaged
-    try:
-        with safe_open(path, framework="pt") as file:
-            hashed, _, text = file.metadata()["pfels"].partition(" ")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        content = json.loads(text)
-        version = content["format"]
-        typed = version != UNTYPED
-        if hashed != digest(tensors, text, typed=typed):
-            raise damaged
-    except InputError:
-        raise
-    # What the library raises on bytes that are no such file, and what follows from a description that is none of ours.
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError, RecursionError):
-        raise damaged from None
-    if version not in (UNTYPED, FORMAT):
-        raise InputError(f"{path}: written in format {version!r}, this version reads format {FORMAT}; {cure}")
-    notes = validated(CheckpointNotes, content, f"{path}")
-    if set(notes["totals"]) != set(Totals.__annotations__):
-        raise InputError(f"{path}: totals: must be {', '.join(Totals.__annotations__)}")
-    _require_description(tensors, path)
-    return notes, tensors
-
-
-def _require_description(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """An InputError unless every tensor is one that a checkpoint holds, of its type and of its length."""
-    known = REQUIRED | OPTIONAL
-    missing = [name for name in REQUIRED if name not in tensors]
-    if missing or not set(tensors) <= set(known):
-        raise InputError(
-            f"{path}: lacks {missing[0]}" if missing else f"{path}: holds {min(set(tensors) - set(known))}"
-        )
-    lengths: dict[str, int] = {}
-    for name, tensor in tensors.items():
-        kind, group = known[name]
-        rows = name == "memory" and tensor.ndim == 2 and "memory.sizes" not in tensors  # version 0.1 before echo
-        if tensor.dtype != getattr(torch, kind) or not (tensor.ndim == 1 or rows):
-            raise InputError(f"{path}: {name} is {tensor.dtype} of shape {tuple(tensor.shape)}; must be 1-D {kind}")
-        if lengths.setdefault(group, len(tensor)) != len(tensor):
-            raise InputError(f"{path}: {name} has {len(tensor)} elements; must have {lengths[group]}")
-    for group in ("memory", "decoded"):
-        names = {name for name in tensors if name.partition(".")[0] == group}
-        needed = {name for name in OPTIONAL if name.partition(".")[0] == group}
-        old = names == {"memory", "memory.ids"}
-        if names and names != needed and not old:
-            raise InputError(f"{path}: lacks {min(needed - names)}")
-        sizes = tensors.get(f"{group}.sizes")
-        if sizes is not None and (bool((sizes < 0).any()) or int(sizes.sum()) != len(tensors[group])):
-            raise InputError(f"{path}: {group}.sizes does not fit {group}")
-        if old and len(tensors["memory"]) != len(tensors["memory.ids"]):
-            raise InputError(f"{path}: memory.ids does not fit memory")
 
 
 def digest(tensors: Mapping[str, Tensor], text: str, *, typed: bool = True) -> str:

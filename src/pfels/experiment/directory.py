@@ -17,12 +17,17 @@ from pfels.data.checksums import checksums, same
 from pfels.documents.run import Environment, RoundRecord, Summary, Timing
 from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
-from pfels.experiment import checkpoint, log, secret_seed
+from pfels.experiment import checkpoint, log, secret_seed, stored
+from pfels.experiment.agreement import Evidence, require_agreement
 from pfels.experiment.card import Facts, privacy_card
 from pfels.experiment.checkpoint import Checkpoint
+from pfels.experiment.checkpoint_file import Wanted, everything
 from pfels.experiment.delivery import IN_DIRECTORY, write_card
 from pfels.experiment.log import LogMark
+from pfels.experiment.possible import ROWS
+from pfels.experiment.replay import LogTotals
 from pfels.runtime.files import PARTIAL, read_json, to_json, write_atomically
+from pfels.runtime.regular import writing
 from pfels.seeding import Secret
 
 
@@ -41,18 +46,22 @@ class RunDirectory:
 
     @property
     def summary(self) -> Summary | None:
-        """The summary of a finished run."""
+        """The summary of a finished run, as it was written; `finished` holds it against the run."""
         content = read_json(self.path / "summary.json")
         return None if content is None else validated(Summary, content, f"{self.path / 'summary.json'}")
 
     def finished(self) -> tuple[Summary, Checkpoint] | None:
-        """The summary and the last checkpoint of a finished run, both verified, or None where it is not finished."""
+        """The summary and the last checkpoint of a finished run, held against its log and each other, or None where it
+        is not finished. Of the checkpoint the models are there, and the ledger."""
         summary = self.summary
         if summary is None:
             return None
-        checkpoint = self.checkpoint()
+        found = LogTotals()
+        checkpoint = self.checkpoint(wanted=lambda name: name in ("theta", "average") or name not in ROWS, totals=found)
         if checkpoint is None:
             raise InputError(f"{self.path}: finished, but its checkpoint is gone; delete it and start again")
+        run = Evidence(self.config, found, checkpoint, self.environment)
+        require_agreement(summary, run, self.path / "summary.json")
         return summary, checkpoint
 
     @property
@@ -64,7 +73,7 @@ class RunDirectory:
     def _digest(self) -> str:
         """The hash of the config that the run was begun with: the same data may be elsewhere now."""
         kept = self.path / "config.toml"
-        return (stored_config(kept) if kept.exists() else self.config).digest()
+        return (stored_config(kept) if os.path.lexists(kept) else self.config).digest()
 
     @property
     def engine(self) -> str | None:
@@ -73,17 +82,17 @@ class RunDirectory:
 
     @contextmanager
     def opened(
-        self, *, resume: bool, environment: Environment, secret: Secret | None = None
+        self, *, resume: bool, environment: Environment, secret: Secret | None = None, dimension: int | None = None
     ) -> Iterator[Checkpoint | None]:
         """Claim the directory for a new run, or for the rest of an unfinished one, and give its checkpoint if any.
-        `secret` is the run's seed where that is secret.
+        `secret` is the run's seed where that is secret, and `dimension` the length of its model.
 
         Nothing is written before the directory is known to be fit for it.
         """
         self._require_fit(resume, environment)
         with _writing(self.path, wrong_input=True):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path, os.O_RDONLY)
+            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,15 +105,15 @@ class RunDirectory:
                     f"{self.path}: cannot be locked ({error.strerror}); choose an --out on a file system with locks"
                 ) from None
             started = self._require_fit(resume, environment)  # again: another process may have gone on until now
-            last = self.checkpoint() if started else None
+            last = self.checkpoint(dimension=dimension) if started else None
+            stored.require_continuable(last, dimension, self.path)
             with _writing(self.path, wrong_input=not started):
                 if not started:
                     if secret is not None:
                         secret_seed.keep(self.path, secret)
                     write_atomically(self.path / "config.toml", self.config.to_toml().encode())
                 write_atomically(self.path / "environment.json", to_json(environment))
-                with open(self.log, "ab") as file:  # without what a kill left behind the checkpoint
-                    file.truncate(last.mark.size if last else 0)
+                log.cut(self.log, last.mark.size if last else 0)  # without what a kill left behind the checkpoint
                 for leftover in self.path.glob(PARTIAL):
                     leftover.unlink()
             yield last
@@ -129,8 +138,9 @@ class RunDirectory:
             raise InputError(
                 f"{self.path}: begun with other data (environment.json has their checksums); give it those"
             )
-        if started and not self.log.is_file() and self.log.exists():
-            raise InputError(f"{self.log}: not a file; delete it")
+        if started and os.path.lexists(self.log):
+            with _reading(self.log), writing(self.log):
+                pass
         _ = self.seconds  # which must be readable, too
         return started
 
@@ -142,8 +152,7 @@ class RunDirectory:
     def save(self, state: Checkpoint, *, seconds: float) -> None:
         """Replace the checkpoint by a newer one. The time taken is kept apart, since it is never the same twice."""
         with _writing(self.path):
-            with open(self.log, "rb") as file:
-                os.fsync(file.fileno())
+            log.sync(self.log)
             checkpoint.write(self.path / "checkpoint.safetensors", state, config=self._digest)
             write_atomically(self.path / "timing.json", to_json({"seconds": seconds}))
 
@@ -167,24 +176,22 @@ class RunDirectory:
 
     def records(self, mark: LogMark) -> list[RoundRecord]:
         """The records of all rounds up to the mark."""
-        with _reading(self.log):
-            return log.records(self.log, mark)
+        with _reading(self.log), log.opened(self.log, self.config) as file:
+            found = list(file.records(size=mark.size))
+            if file.marked(mark.size, rounds=len(found)).sha256.hexdigest() != mark.sha256.hexdigest():
+                raise InputError(f"{self.log}: altered since the run was read")
+            return found
 
-    def checkpoint(self) -> Checkpoint | None:
-        """The latest checkpoint, verified, or None where there is none yet."""
-        path = self.path / "checkpoint.safetensors"
-        if not path.exists():
-            return None
-        notes, tensors = checkpoint.read(path, cure=f"restore it from a backup, or delete {self.path} and start again")
-        if notes["config"] != self._digest:
-            raise InputError(f"{path}: belongs to another config; give {self.path} back the config.toml it began with")
-        if notes["round"] > self.config.rounds:
-            raise InputError(f"{path}: after round {notes['round']} of a run of {self.config.rounds}")
+    def checkpoint(
+        self, *, wanted: Wanted = everything, dimension: int | None = None, totals: LogTotals | None = None
+    ) -> Checkpoint | None:
+        """The latest checkpoint with the tensors that are `wanted`, verified and held against the log, or None where
+        there is none yet. `dimension` is that of the model, where it is known; `totals` takes what the log adds up to.
+        """
         with _reading(self.log):
-            mark = log.marked(self.log, notes["log_size"])
-        if mark.sha256.hexdigest() != notes["log_sha256"]:
-            raise InputError(f"{self.log}: truncated or altered; it no longer fits the checkpoint")
-        return Checkpoint(notes["round"], tensors, notes["totals"], mark)
+            return stored.checkpoint(
+                self.path, self.config, self._digest, wanted=wanted, dimension=dimension, totals=totals or LogTotals()
+            )
 
 
 def check(path: Path, config: Config) -> bool:

@@ -139,7 +139,8 @@ def _lead(  # noqa: PLR0917
     if play_round is simulate:
         require_memory(experiment, copies=3)
     engine, about = experiment.training.engine, environment(experiment, deployment)
-    with directory.opened(resume=resume, environment=about, secret=secret) as checkpoint:
+    d = experiment.network.dimension
+    with directory.opened(resume=resume, environment=about, secret=secret, dimension=d) as checkpoint:
         start = Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {})
         ranks.send_start(start)
         return _play(experiment, about, directory, checkpoint, watcher, play_round, deployment)
@@ -156,6 +157,7 @@ def _play(  # noqa: PLR0917
 ) -> Result:
     config = experiment.config
     records: list[RoundRecord] = []
+    record: RoundRecord | None = None
     state = RunState.fresh(experiment)
     if checkpoint is not None:
         state = state.restored(checkpoint, experiment)
@@ -192,7 +194,10 @@ def _play(  # noqa: PLR0917
             except KeyboardInterrupt:  # the signal that torchrun sends, once, to the ranks that are left
                 save()
         raise
-    summary = _summary(experiment, state, began, over_air=play_round is simulate)
+    if record is None:  # an earlier process ended between the last round and the summary
+        assert directory is not None, "a run in memory has a first round"
+        record = directory.records(state.mark)[-1]
+    summary = _summary(experiment, state, record, began, over_air=play_round is simulate)
     if deployment is not None:
         summary["privacy"] = deployment.checked_privacy(summary["privacy"])
     elif play_round is not simulate:
@@ -240,6 +245,8 @@ def advance(experiment: Experiment, state: RunState, play_round: PlayRound) -> t
     record = ledger.record(plan, result, setting)
     if experiment.ranks.leads and ((t + 1) % config.run.eval_every == 0 or t + 1 == config.rounds):
         record["test_accuracy"], record["test_loss"] = _evaluate(experiment, theta if average is None else average)
+        if average is not None and t + 1 == config.rounds:
+            record["test_accuracy_last"] = _evaluate(experiment, theta)[0]
     return RunState(t + 1, theta, velocity, average, state.memory.after(plan, result), ledger, state.mark), record
 
 
@@ -249,7 +256,8 @@ def _averaged(state: RunState, theta: Tensor, t: int, average: float) -> Tensor:
     return weight * state.delivered + (1 - weight) * theta
 
 
-def _summary(experiment: Experiment, state: RunState, began: float, *, over_air: bool) -> Summary:
+def _summary(experiment: Experiment, state: RunState, record: RoundRecord, began: float, *, over_air: bool) -> Summary:
+    """The summary of a finished run, with the scores of its last record."""
     config = experiment.config
     link, totals = (
         Link(experiment.scheme, experiment.draws),
@@ -261,8 +269,9 @@ def _summary(experiment: Experiment, state: RunState, began: float, *, over_air:
     totals["privacy"] = with_data_notes(
         totals["privacy"], experiment.data_notes, state.ledger.server, delta=experiment.setting.delta
     )
-    accuracy, loss = _evaluate(experiment, state.delivered)
-    last = accuracy if state.average is None else _evaluate(experiment, state.theta)[0]
+    accuracy = record["test_accuracy"]
+    assert accuracy is not None, "the last round is evaluated"
+    last = accuracy if state.average is None else record.get("test_accuracy_last")
     return {
         "scheme": config.scheme,
         "seed": config.seed,
@@ -270,8 +279,8 @@ def _summary(experiment: Experiment, state: RunState, began: float, *, over_air:
         "dimension": experiment.network.dimension,
         "engine": experiment.training.engine,
         "accuracy": accuracy,
-        "accuracy_last": last,
-        "loss": loss,
+        "accuracy_last": _evaluate(experiment, state.theta)[0] if last is None else last,
+        "loss": record["test_loss"],
         "chance": float(experiment.federation.test.y.bincount().max()) / len(experiment.federation.test),
         "test_examples": len(experiment.federation.test),
         **totals,

@@ -1,7 +1,10 @@
 """Stored runs, read and checked: finished, unfinished or damaged. Nothing here writes."""
 
+import math
 import os
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,11 +18,21 @@ from pfels.documents.privacy import RoundPrivacy
 from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.documents.validate import validated
 from pfels.errors import InputError
-from pfels.experiment import log
-from pfels.experiment.directory import RunDirectory
+from pfels.experiment import log, stored
+from pfels.experiment.agreement import Evidence, require_agreement
+from pfels.experiment.checkpoint import Checkpoint
+from pfels.experiment.checkpoint_file import StoredCheckpoint
+from pfels.experiment.log import LogMark
+from pfels.experiment.possible import ROWS
+from pfels.experiment.replay import LogTotals
 from pfels.runtime.files import printable, read_json
 
 MARKS = ("config.toml", "rounds.jsonl", "summary.json", "checkpoint.safetensors")
+ATTEMPTS = 20  # a run that goes on every few milliseconds changes between two of them in one case of a hundred
+# What a run that is only looked at may hold, so that no log takes more than 1 GB of memory.
+ROUNDS = 10**7
+DEVICES = 2**22  # that have sent
+LIMITS = 16  # names of what set β; there are two
 
 
 @dataclass(frozen=True)
@@ -86,32 +99,116 @@ def find(paths: Iterable[Path]) -> tuple[list[StoredRun], list[Damaged]]:
 
 
 def read(path: Path) -> StoredRun:
-    """The run in a directory, or an InputError that says what is wrong with it."""
+    """The run in a directory, or an InputError that says what is wrong with it.
+
+    A run that goes on while it is read changes its files: what does not fit together is then read once more.
+    """
+    for _ in range(ATTEMPTS):
+        before = _versions(path)
+        try:
+            return _read(path)
+        except InputError:
+            if _versions(path) == before:
+                raise
+    return _read(path)
+
+
+def _versions(path: Path) -> list[tuple[int, int, int]]:
+    """What tells whether a file has been replaced or written since."""
+    found = []
+    for name in MARKS:
+        with suppress(OSError):
+            about = os.lstat(path / name)
+            found.append((about.st_ino, about.st_size, about.st_mtime_ns))
+    return found
+
+
+def _read(path: Path) -> StoredRun:
     config = _config(path)
     environment = validated(Environment, _object(path / "environment.json") or {}, "environment.json")
     summary = _summary(path, config)
-    _verify_checkpoint(path, config)
-    columns: dict[str, list[float | None]] = {name: [] for name in (*COLUMNS, "server_epsilon")}
-    limits: list[str | None] = []
-    energies: dict[int, float] = {}
-    last, on_air = None, False
-    for last in _rounds(path, finished=summary is not None):
-        for name in COLUMNS:
-            columns[name].append(last[name])
-        columns["server_epsilon"].append(last["privacy"]["server"]["epsilon"])
-        limits.append(last["limit"])
-        if last["device_energy"] is not None:
-            on_air = True
-            for device, energy in zip(last["cohort"], last["device_energy"], strict=True):
-                energies[device] = energies.get(device, 0.0) + energy
-    expected = config.rounds
-    if len(limits) > expected or (summary is not None and len(limits) < expected):
-        raise InputError(f"rounds.jsonl: holds {len(limits)} rounds of a run of {expected}")
+    totals, columns = LogTotals(), _Columns(config)
+    try:
+        found = stored.verified(path, config, config.digest(), wanted=lambda name: name not in ROWS, looking=True)
+        for record in _records(path, config, found, totals):
+            columns.add(record)
+        if totals.rounds < config.rounds and summary is not None:
+            raise InputError(f"rounds.jsonl: holds {totals.rounds} rounds of a run of {config.rounds}")
+        if summary is not None:
+            _require_agreement(summary, totals, found, config, environment)
+    except InputError as error:
+        raise InputError(str(error).replace(f"{path}{os.sep}", "").partition(";")[0]) from None
     return StoredRun(
-        path, config, environment, summary,
-        {name: np.array(values, np.float64) for name, values in columns.items()}, tuple(limits),
-        energies if on_air else None, last["privacy"] if last else None,
+        path, config, environment, summary, columns.arrays(), columns.limits, columns.energies,
+        totals.last["privacy"] if totals.last else None,
     )  # fmt: skip
+
+
+def _records(path: Path, config: Config, found: StoredCheckpoint | None, totals: LogTotals) -> Iterator[RoundRecord]:
+    """The records of the log, no more than the run has rounds; those of a log that is not there are none."""
+    try:
+        with log.opened(path / "rounds.jsonl", config) as file:
+            for record in stored.records(path, config, found, file, totals):
+                if totals.rounds > min(config.rounds, ROUNDS):
+                    raise InputError(f"rounds.jsonl: holds {totals.rounds} rounds of a run of {config.rounds}")
+                yield record
+    except FileNotFoundError:
+        if found is not None:
+            raise InputError("rounds.jsonl: is missing") from None
+    except OSError as error:
+        raise InputError(f"rounds.jsonl: cannot be read ({error.strerror})") from None
+    if found is not None and totals.rounds < found.notes["round"]:
+        raise InputError(f"rounds.jsonl: holds {totals.rounds} rounds, and the checkpoint {found.notes['round']}")
+
+
+def _require_agreement(
+    summary: Summary, totals: LogTotals, found: StoredCheckpoint | None, config: Config, environment: Environment
+) -> None:
+    if found is None:
+        raise InputError("checkpoint.safetensors: is missing, and with it what the summary must agree with")
+    notes, count, diverged = found.notes, found.entries["theta"].count, not found.finite["theta"]
+    last = Checkpoint(notes["round"], found.tensors, notes["totals"], LogMark(), count, diverged)
+    require_agreement(summary, Evidence(config, totals, last, environment), Path("summary.json"))
+
+
+class _Columns:
+    """The figures per round as they are read, a few bytes for each, and the energy of each device."""
+
+    def __init__(self, config: Config) -> None:
+        self._values = {name: array("d") for name in (*COLUMNS, "server_epsilon")}
+        self._limits = array("b")
+        self._names: list[str | None] = []
+        self._energies: dict[int, float] = {}
+        self._on_air = False
+
+    def add(self, record: RoundRecord) -> None:
+        for name in COLUMNS:
+            value = record[name]
+            self._values[name].append(math.nan if value is None else value)
+        epsilon = record["privacy"]["server"]["epsilon"]
+        self._values["server_epsilon"].append(math.nan if epsilon is None else epsilon)
+        if record["limit"] not in self._names:
+            self._names.append(record["limit"])
+        if len(self._names) > LIMITS:
+            raise InputError(f"rounds.jsonl: names more than {LIMITS} limits")
+        self._limits.append(self._names.index(record["limit"]))
+        if record["device_energy"] is not None:
+            self._on_air = True
+            for device, energy in zip(record["cohort"], record["device_energy"], strict=True):
+                self._energies[device] = self._energies.get(device, 0.0) + energy
+        if len(self._energies) > DEVICES:
+            raise InputError(f"rounds.jsonl: more than {DEVICES} devices have sent; too many to look at")
+
+    def arrays(self) -> dict[str, Reals]:
+        return {name: np.array(values, np.float64) for name, values in self._values.items()}
+
+    @property
+    def limits(self) -> tuple[str | None, ...]:
+        return tuple(self._names[at] for at in self._limits)
+
+    @property
+    def energies(self) -> dict[int, float] | None:
+        return self._energies if self._on_air else None
 
 
 def _candidates(top: Path) -> Iterator[Path]:
@@ -123,9 +220,9 @@ def _candidates(top: Path) -> Iterator[Path]:
 
 def _config(path: Path) -> Config:
     try:
-        if not (path / "config.toml").is_file():
+        if not os.path.lexists(path / "config.toml"):
             raise InputError("is missing")
-        if not (path / "config.toml").stat().st_size:
+        if not os.lstat(path / "config.toml").st_size:
             raise InputError("is empty")
         return stored_config(path / "config.toml")
     except InputError as error:
@@ -149,28 +246,3 @@ def _summary(path: Path, config: Config) -> Summary | None:
         if found != getattr(config, key):
             raise InputError(f"summary.json: {key} = {found}, but config.toml has {getattr(config, key)}")
     return summary
-
-
-def _verify_checkpoint(path: Path, config: Config) -> None:
-    """Refuse a run whose checkpoint is damaged, or whose log no longer fits it; a run without one is accepted."""
-    try:
-        RunDirectory(path, config).checkpoint()
-    except InputError as error:
-        raise InputError(str(error).replace(f"{path}{os.sep}", "").partition(";")[0]) from None
-
-
-def _rounds(path: Path, *, finished: bool) -> Iterator[RoundRecord]:
-    """The records of the log, one after the other."""
-    try:
-        for t, line in enumerate(log.lines(path / "rounds.jsonl")):
-            record = validated(RoundRecord, line, f"rounds.jsonl, line {t + 1}")
-            if record["round"] != t:
-                raise InputError(f"rounds.jsonl, line {t + 1}: is round {record['round']}, must be round {t}")
-            if record["device_energy"] is not None and len(record["device_energy"]) != len(record["cohort"]):
-                raise InputError(f"rounds.jsonl, line {t + 1}: device_energy does not fit the cohort")
-            yield record
-    except FileNotFoundError:
-        if finished:
-            raise InputError("rounds.jsonl: is missing") from None
-    except OSError as error:
-        raise InputError(f"rounds.jsonl: cannot be read ({error.strerror})") from None

@@ -6,7 +6,6 @@ from typing import Self
 
 from torch import Tensor
 
-from pfels.errors import InputError
 from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.log import LogMark
@@ -49,8 +48,7 @@ class RunState:
         return Checkpoint(self.round, tensors, self.ledger.totals(), self.mark)
 
     def restored(self, checkpoint: Checkpoint, experiment: Experiment) -> Self:
-        """The state that a checkpoint holds, which must fit the experiment."""
-        _require_fit(checkpoint.tensors, experiment)
+        """The state that a checkpoint of this experiment holds."""
         ledger = Ledger.restore(checkpoint.tensors, checkpoint.totals, devices=experiment.config.data.devices)
         state = self.with_tensors(checkpoint.tensors, experiment.ranks.device)
         return replace(state, round=checkpoint.round, ledger=ledger, mark=checkpoint.mark)
@@ -62,20 +60,6 @@ class RunState:
         return replace(self, theta=tensors["theta"].to(device), velocity=velocity, average=average, memory=memory)
 
 
-def _require_fit(tensors: Mapping[str, Tensor], experiment: Experiment) -> None:
-    """An InputError unless a checkpoint's model, devices and what they keep are those of the experiment."""
-    d, devices = experiment.network.dimension, experiment.config.data.devices
-    if len(tensors["theta"]) != d:
-        raise InputError(f"checkpoint.safetensors: a model of {len(tensors['theta'])} parameters; must be {d}")
-    for name in ("server.ids", "memory.ids"):
-        ids = tensors.get(name)
-        if ids is not None and ids.tolist() != sorted(set(range(devices)).intersection(ids.tolist())):
-            raise InputError(f"checkpoint.safetensors: {name}: must be devices from 0 to {devices - 1}, in order")
-    for name in ("memory.sizes", "decoded.sizes"):
-        if name in tensors and bool((tensors[name] > d).any()):
-            raise InputError(f"checkpoint.safetensors: {name}: must be at most {d}")
-
-
 def delivered(tensors: Mapping[str, Tensor]) -> Tensor:
     """The model that a finished run delivers, out of its last checkpoint."""
-    return tensors.get("average", tensors["theta"])
+    return tensors["average" if "average" in tensors else "theta"]

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pfels.documents.report import Report
-from pfels.errors import InputError
+from pfels.errors import InputError, visible
 from pfels.experiment.reader import Damaged, StoredRun, find
 from pfels.report import plots
 from pfels.report.groups import comparisons
@@ -73,6 +74,7 @@ def _page(
     environment = Environment(
         loader=PackageLoader("pfels.report"),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -101,10 +103,24 @@ def _asset(name: str) -> str:
 
 def _embedded(content: Mapping[str, plots.Figure]) -> Markup:
     """JSON that may stand inside a <script> element: nothing in it can end the element or open a comment."""
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))  # ASCII, so no U+2028 either
+    text = json.dumps(_visible(content), allow_nan=False, separators=(",", ":"))  # ASCII, so no U+2028 either
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
+
+
+def _visible(content: Any) -> Any:
+    """Text without control characters, which a browser would obey; also the text in lists and objects."""
+    match content:
+        case Markup():
+            return content
+        case str():
+            return visible(content)
+        case dict():
+            return {visible(key): _visible(value) for key, value in content.items()}
+        case list() | tuple():
+            return [_visible(value) for value in content]
+    return content
 
 
 def _sha256(script: str) -> str:

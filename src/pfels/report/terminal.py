@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pfels.errors import one_line
+from pfels.errors import one_line, visible
 from pfels.privacy.events import Adversary
 from pfels.report.text import joules, listed, seconds
 
@@ -157,7 +157,8 @@ def say(message: str) -> None:
 def print_json(document: Mapping[str, Any]) -> None:
     """The one JSON document of a command."""
     plain = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
-    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=plain))
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=plain)
+    print("".join(c if c == visible(c) else json.dumps(c)[1:-1] for c in text) if text != visible(text) else text)
 
 
 def print_table(
@@ -166,12 +167,12 @@ def print_table(
     """A table on stdout, with notes below it."""
     table = Table(box=SIMPLE_HEAD, padding=0)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+        table.add_column(visible(column), justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(visible(cell)) for cell in row))
     console = Console()
     if title:
-        console.print(escape(title), style="bold", highlight=False)
+        console.print(escape(visible(title)), style="bold", highlight=False)
     console.print(table)
     print_notes(notes)
 
@@ -180,7 +181,7 @@ def print_notes(notes: Sequence[str], *, style: str = "dim") -> None:
     """Notes on stdout."""
     console = Console()
     for note in notes:
-        console.print(escape(note), style=style, highlight=False)
+        console.print(escape(visible(note)), style=style, highlight=False)
 
 
 def times(count: int) -> str:

@@ -6,10 +6,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from pfels.errors import InputError, one_line, shown
+from pfels.runtime.regular import open_regular, read_bytes, reading
 
 
 def writable_folder(path: Path) -> Path:
@@ -22,22 +24,46 @@ def writable_folder(path: Path) -> Path:
 
 
 PARTIAL = ".*.partial"  # left behind when a process is killed during a write
-MAXIMUM_JSON = 2**28  # bytes; the largest document, a ledger of a million devices, has a third of it
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object from disk, or None if there is no such file."""
-    if not path.exists():
-        return None
+@dataclass(frozen=True)
+class JsonLimits:
+    """What a JSON text may have at most: bytes, lists and objects, and values.
+
+    It is counted before the text is parsed: two bytes of text can take a kilobyte of memory.
+    """
+
+    size: int
+    groups: int
+    values: int
+
+    def require(self, text: bytes) -> None:
+        """A ValueError for a text that has more. What is within quotes counts as well."""
+        if len(text) > self.size:
+            raise ValueError(f"more than {self.size} bytes")
+        if text.count(b"{") + text.count(b"[") > self.groups:
+            raise ValueError(f"more than {self.groups} lists and objects")
+        if text.count(b",") > self.values:
+            raise ValueError(f"more than {self.values} values")
+
+
+# A summary has 10 kB. An environment has 100 bytes for each file of the user's own data.
+DOCUMENT = JsonLimits(size=2**22, groups=2**16, values=2**18)
+
+
+def read_json(path: Path, limits: JsonLimits = DOCUMENT) -> dict[str, Any] | None:
+    """A JSON object from disk, or None if there is no such file. Links are not followed."""
     try:
-        if not path.is_file():
-            raise ValueError("not a file")
-        if path.stat().st_size > MAXIMUM_JSON:
-            raise ValueError(f"more than {MAXIMUM_JSON} bytes")
+        text = read_bytes(path, maximum=limits.size)
+        limits.require(text)
         from pydantic_core import from_json  # the help would have to wait for it
 
-        content = from_json(path.read_bytes())  # it refuses deep nesting, long numbers and text that is no Unicode
-    except (OSError, ValueError) as error:
+        content = from_json(text)  # it refuses deep nesting, long numbers and text that is no Unicode
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: not readable as JSON ({shown(error.strerror or error)})") from None
+    except ValueError as error:
         raise InputError(f"{path}: not readable as JSON ({shown(error)})") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: must hold a JSON object")
@@ -77,7 +103,12 @@ def written_atomically(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
 def _locked(partial: Path, mode: int) -> IO[bytes]:
     """The file, new and locked for as long as it is open: another process takes an unlocked one for left behind."""
     while True:
-        file = open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
+        try:
+            descriptor = open_regular(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=mode)
+        except FileExistsError:  # left by an earlier process of this number, or a link in its place
+            partial.unlink(missing_ok=True)
+            continue
+        file = open(descriptor, "wb")  # noqa: SIM115
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
@@ -87,7 +118,7 @@ def _locked(partial: Path, mode: int) -> IO[bytes]:
 
 def _delete_left_behind(path: Path) -> None:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        with suppress(OSError), open(left, "rb") as file:
+        with suppress(OSError), reading(left) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process writes it
             left.unlink()
 

@@ -163,7 +163,7 @@ def run_points(
             _run(point, None, partial(report, index))
     else:
         run_jobs(_run, todo, jobs=min(jobs, len(todo)), report=report)
-    return [_summary(point) for point in points]
+    return [done[index] if index in done else _summary(point) for index, point in enumerate(points)]
 
 
 def _look_for_faults(configs: Sequence[Config]) -> None:
@@ -190,10 +190,10 @@ def _run(point: Point, threads: int | None, tell: Callable[[Standing], None]) ->
 
 
 def _summary(point: Point) -> Summary:
-    summary = RunDirectory(point.path, point.config).summary
-    if summary is None:
+    found = RunDirectory(point.path, point.config).finished()
+    if found is None:
         raise RunError(f"{point.path}: did not finish")
-    return summary
+    return found[0]
 
 
 def group_by_settings(points: Sequence[Point], summaries: Sequence[Summary]) -> list[SweepRow]:

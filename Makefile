@@ -26,7 +26,7 @@ demo: setup
 
 # Four real SuperNodes on loopback, held to what the simulator makes of the same config.
 demo-flower: .venv-flower/.installed
-	$(FLOWER)/python -m pfels.flower.demo runs/demo-flower
+	$(FLOWER)/python -P -m pfels.flower.demo runs/demo-flower
 
 picture: setup
 	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png

@@ -47,7 +47,7 @@ def command(
 
         pfels run demo -s compression.ratio=0.1 --out runs/p01 --resume
 
-        torchrun --nproc-per-node=2 -m pfels run cifar10
+        torchrun --nproc-per-node=2 --no-python pfels run cifar10
     """
     from pfels.config.load import load_config
 

@@ -13,6 +13,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any, TypeVar
 
 from pfels.errors import RunError
+from pfels.runtime.search_path import SAFE
 from pfels.runtime.signals import SIGNALS, interrupt_once
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ def warm_up(*modules: str) -> None:
     to the process group reaches the workers through the parent alone, so that it waits until they have saved.
     """
     multiprocessing.set_forkserver_preload(list(modules))
-    with _signals_ignored():  # which it inherits
+    with _signals_ignored(), _current_directory_left_out():  # which it inherits
         forkserver.ensure_running()
 
 
@@ -126,3 +127,17 @@ def _signals_ignored() -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@contextmanager
+def _current_directory_left_out() -> Iterator[None]:
+    """Processes that are started within import nothing from the current directory."""
+    before = os.environ.get(SAFE)
+    os.environ[SAFE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE]
+        else:
+            os.environ[SAFE] = before

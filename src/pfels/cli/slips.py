@@ -28,14 +28,7 @@ COMMANDS = {
     "--version": "version",
 }
 _MEANT = {word: command for command, words in COMMANDS.items() for word in words.split()}
-VALUES = {
-    "--seeds": "0,1,2",
-    "--jobs": "2",
-    "-j": "2",
-    "--schemes": "pfels,wfl-p",
-    "-s": "rounds=10",
-    "--set": "rounds=10",
-}
+VALUES = {"--seeds": "0,1,2", "--jobs": "2", "--schemes": "pfels,wfl-p", "-s": "rounds=10", "--set": "rounds=10"}
 
 
 def spaces(arguments: Sequence[str]) -> str | None:
@@ -65,7 +58,8 @@ def _goes_on(option: str, text: str, value: str) -> bool:
 
 def usage(error: Any, arguments: Sequence[str]) -> str:
     """One line for a command line that Typer cannot read: its own, with what would be right."""
-    said, context = str(error.format_message()), getattr(error, "ctx", None)
+    said: str = error.format_message()
+    context: Any = getattr(error, "ctx", None)
     command, option = getattr(context, "command", None), getattr(error, "option_name", None)
     kind = type(error).__name__  # the classes have no public name in every version of Typer
     if kind == "BadOptionUsage" and "argument" in said:

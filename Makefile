@@ -2,8 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-BROWSER := .venv/.browser
-DOCS := .venv/.docs
+TOOLS := .venv/.tools
 FLOWER := .venv-flower/bin
 SIONNA := .venv-sionna/bin
 
@@ -13,12 +12,27 @@ SIONNA := .venv-sionna/bin
 
 setup: $(STAMP)
 
-# torch comes first and alone: its constraint picks the CPU build, and nothing after it may replace it.
-$(STAMP): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet torch -c constraints.txt
-	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+# $(call install,ENVIRONMENT,CONSTRAINTS): every file is held to the SHA-256 in the constraints. PyTorch comes first and
+# alone: pip takes the build without CUDA if an index has it, and one with CUDA needs packages that the other does not.
+# pfels itself is built by what was just installed.
+define install
+	test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+	awk '/^torch==/, !/\\$$/' $(2) > $(1)/torch.txt
+	$(1)/bin/python -m pip install --quiet --require-hashes --no-deps -r $(1)/torch.txt
+	if $(1)/bin/python -m pip show torch | grep -q '^Requires:.*nvidia'; then \
+		$(1)/bin/python -m pip install --quiet --require-hashes --no-deps -r constraints-cuda.txt; fi
+	$(1)/bin/python -m pip install --quiet --require-hashes -r $(2)
+	$(1)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+endef
+
+$(STAMP): pyproject.toml constraints.txt constraints-cuda.txt
+	$(call install,.venv,constraints.txt)
 	touch $(STAMP)
+
+# What the site, the tests in a browser and the notebooks need.
+$(TOOLS): $(STAMP) constraints-tools.txt
+	$(BIN)/python -m pip install --quiet --require-hashes -r constraints-tools.txt
+	touch $(TOOLS)
 
 demo: setup
 	$(BIN)/pfels compare demo --total-epsilon 16 --seeds 0,1,2 --jobs 2 --out runs/demo
@@ -26,66 +40,54 @@ demo: setup
 
 # Four real SuperNodes on loopback, held to what the simulator makes of the same config.
 demo-flower: .venv-flower/.installed
-	$(FLOWER)/python -m pfels.flower.demo runs/demo-flower
+	$(FLOWER)/python -P -m pfels.flower.demo runs/demo-flower
 
 picture: setup
 	$(BIN)/python docs/pictures.py runs/demo docs/images/demo.png
 
 # The documentation site, as pages to open from the disk or to put on any server; a warning ends the build. (Not with
 # --quiet: mkdocs then counts no warnings.)
-docs: setup $(DOCS)
+docs: setup $(TOOLS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "site: build/site/index.html"
-
-$(DOCS): $(STAMP)
-	$(BIN)/python -m pip install --quiet -e '.[docs]' -c constraints.txt
-	touch $(DOCS)
 
 test: setup
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 # Opens a report and the site in a real Chromium. Debian's packages are installed where they are missing, which only
 # root may do.
-test-browser: setup docs $(BROWSER)
+test-browser: setup docs
 	@{ command -v chromium && command -v chromedriver; } >/dev/null \
 	|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } \
 	|| { echo "test-browser: needs chromium and chromedriver: apt-get install chromium chromium-driver" >&2; exit 1; }
 	$(BIN)/python -m pytest -q tests/browser
-
-$(BROWSER): $(STAMP)
-	$(BIN)/python -m pip install --quiet -e '.[browser]' -c constraints.txt
-	touch $(BROWSER)
 
 # Wheel and sdist, built, installed in a clean environment and tried.
 test-package: setup
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/package
 
 # The notebooks, executed; build/notebooks has them with their results.
-notebooks: .venv/.notebooks
+notebooks: setup $(TOOLS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python notebooks/execute.py build/notebooks
-
-.venv/.notebooks: $(STAMP)
-	$(BIN)/python -m pip install --quiet -e '.[notebooks]' -c constraints.txt
-	touch $@
 
 # Flower gets an environment of its own: it asks for older versions of what we share with it.
 test-flower: .venv-flower/.installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(FLOWER)/python -m pytest -q -n 2 --maxschedchunk 1 tests/flower
 
-.venv-flower/.installed: pyproject.toml constraints-flower.txt
-	test -x $(FLOWER)/python || $(PYTHON) -m venv .venv-flower
-	$(FLOWER)/python -m pip install --quiet torch -c constraints-flower.txt
-	$(FLOWER)/python -m pip install --quiet -e '.[flower]' 'pytest>=8.2' 'pytest-xdist>=3.6' -c constraints-flower.txt
+.venv-flower/.installed: pyproject.toml constraints-flower.txt constraints-cuda.txt
+	$(call install,.venv-flower,constraints-flower.txt)
 	touch $@
 
-# Sionna, an independent link-level simulator, gets one too: it asks for newer versions than we need.
+# Sionna, an independent link-level simulator, gets one too: it asks for newer versions than we need. (Nothing that is
+# released, and no test of .ci/run, comes from this environment or that of the peers: they are installed by version.)
 test-sionna: .venv-sionna/.installed
 	$(SIONNA)/python -m pytest -q tests/sionna
 
 .venv-sionna/.installed: pyproject.toml constraints.txt
 	test -x $(SIONNA)/python || $(PYTHON) -m venv .venv-sionna
-	$(SIONNA)/python -m pip install --quiet torch -c constraints.txt
-	$(SIONNA)/python -m pip install --quiet -e '.[sionna]' 'pytest>=8.2' -c constraints.txt
+	grep -o '^[^ ]*==[^ ;]*' constraints.txt > .venv-sionna/versions.txt
+	$(SIONNA)/python -m pip install --quiet torch -c .venv-sionna/versions.txt
+	$(SIONNA)/python -m pip install --quiet -e '.[sionna]' 'pytest>=8.2' -c .venv-sionna/versions.txt
 	touch $@
 
 # Hostile inputs for every reader; SECONDS=1800 for a long run. Messages get a tenth of the time: they are quick.
@@ -106,7 +108,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# The newest versions that pyproject.toml allows, written down for everybody.
+# The newest versions that pyproject.toml allows, with the hashes of their files.
 constraints:
 	.ci/constraints
 
@@ -125,7 +127,7 @@ bench-peers: setup .venv-peers/.installed
 # they need is named here.
 .venv-peers/.installed: constraints.txt Makefile
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	grep '^torch==' constraints.txt > .venv-peers/torch.txt
+	grep -o '^torch==[^ ]*' constraints.txt > .venv-peers/torch.txt
 	.venv-peers/bin/python -m pip install --quiet torch -c .venv-peers/torch.txt
 	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' cerberus diskcache matplotlib \
 		omegaconf pandas psutil rich scikit-learn seaborn torchmetrics -c .venv-peers/torch.txt

@@ -12,8 +12,7 @@ Published figures, recomputed here: `verify`. A table: `to_frame`. A page: `writ
 Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing would come from the current directory under `python -m pfels`, if it has a typing.py
 if TYPE_CHECKING:
     from pfels.config.load import load_config
     from pfels.config.preset_files import presets

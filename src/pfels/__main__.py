@@ -3,11 +3,18 @@
 import os
 import sys
 
-from pfels.runtime.signals import interrupt_once
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the current directory, which `python -m` puts first: nothing is imported from there
+
+from pfels.runtime.search_path import leave_out_current_directory
 
 
 def main() -> None:
     """Run the command."""
+    leave_out_current_directory()
+
+    from pfels.runtime.signals import interrupt_once  # not before: it imports modules of Python
+
     interrupt_once()
     # NumPy and SciPy bring thread pools of their own. We give them little to do, and their idle threads use CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -76,7 +76,13 @@ class GuardError(AssertionError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A question that names the known word most like `word`, or the list of all where none is like it."""
+    """A question that names the known word most like `word`, or the list of all where none is like it.
+
+    >>> nearest("WFL_P", ["pfels", "wfl-p"]), nearest("sgd", ["pfels", "wfl-p"])
+    ('; did you mean wfl-p?', '; known: pfels, wfl-p')
+    """
     known = list(known)
-    match = difflib.get_close_matches(word[:SHOWN], known, n=1, cutoff=0.5)
+    typed = word[:SHOWN].lower().replace("_", "-")
+    begun = [each for each in known if len(typed) > 3 and each.startswith(typed)]
+    match = begun or difflib.get_close_matches(typed, known, n=1, cutoff=0.65)
     return f"; did you mean {match[0]}?" if match else f"; known: {', '.join(known)}"

@@ -43,7 +43,7 @@ from pfels.schemes.scheme import OwnSettings
         ({"channel.snr_min_db": 20.0}, "channel.snr_min_db = 20.0: must be at most"),
         ({"data.name": "file"}, "data.path: needed"),
         ({"seed": -1}, "seed = -1: must be a whole number in [0,"),
-        ({"run.device": "tpu"}, "run.device = 'tpu': must be text that matches"),
+        ({"run.device": "tpu"}, "run.device = 'tpu': must be cpu, cuda, or one of several GPUs, such as cuda:0"),
         ({"scheme.name": "x"}, "scheme = {'name': 'x'}: must be text"),
     ],
 )

@@ -2,7 +2,8 @@
 
 Every command is started as often as it is killed, and once more to its end; then its files must be, byte by byte, those
 of a command that nobody killed, and nothing may be left over. Commands run in forks of one process that has imported
-everything, and so do their workers: a kill hits their work and not their imports.
+everything, and so do their workers: a kill hits their work and not their imports. One job is started as a program of
+its own, with workers, in a directory of foreign modules: none is imported, at whatever moment it is killed.
 """
 
 import os
@@ -32,6 +33,7 @@ from pfels.report import page  # noqa: F401
 from pfels.runtime.signals import interrupt_once
 from pfels.studies import compare  # noqa: F401
 from tests.data.fixtures import leaf_file
+from tests.foreign_modules import foreign_modules
 
 SMALL = (
     "-s", "data.devices=30", "-s", "cohort.size=8", "-s", "model.hidden=8", "-s", "run.eval_every=3",
@@ -49,6 +51,7 @@ class Job:
     arguments: Callable[[Path], Sequence[str]]
     share: int
     prepare: Callable[[Path], None] = lambda folder: None
+    program: bool = False  # started as a program, in its folder `here`
 
 
 def _run(folder: Path) -> Sequence[str]:
@@ -61,6 +64,10 @@ def _run(folder: Path) -> Sequence[str]:
 def _compare(folder: Path) -> Sequence[str]:
     schemes = ("--schemes", "pfels,wfl-pdp", "--seeds", "0,1", "--jobs", "2")
     return ["compare", "demo", *SMALL, "-s", "rounds=8", *schemes, "--out", str(folder / "compare")]
+
+
+def _here(folder: Path) -> None:
+    foreign_modules(folder / "here")
 
 
 def _sweep(folder: Path) -> Sequence[str]:
@@ -96,9 +103,10 @@ def _leaf(folder: Path) -> None:
 
 
 JOBS = (
-    Job("run", _run, 30),
+    Job("run", _run, 26),
     Job("compare", _compare, 12),
     Job("sweep", _sweep, 10),
+    Job("workers", _compare, 4, _here, program=True),
     Job("reproduce", _reproduce, 14),
     Job("report", _report, 16, _stored_runs),
     Job("data get", _data, 18, _leaf),
@@ -108,8 +116,8 @@ JOBS = (
 FORKS = multiprocessing.get_context("fork")
 
 
-def _start(arguments: Sequence[str], folder: Path) -> int:
-    """The command in a fork, with a group of its own; its process id."""
+def _start(arguments: Sequence[str], folder: Path, *, program: bool = False) -> int:
+    """The command in a fork, or as a program, with a group of its own; its process id."""
     pid = os.fork()
     if pid:
         return pid
@@ -120,6 +128,9 @@ def _start(arguments: Sequence[str], folder: Path) -> int:
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.environ["PFELS_DATA"] = str(folder / "cache")
+        if program:
+            os.chdir(folder / "here")
+            os.execv(Path(sys.executable).with_name("pfels"), ["pfels", *arguments])
         multiprocessing.get_context = lambda method=None: FORKS  # type: ignore[assignment]
         sys.argv = ["pfels", *arguments]
         interrupt_once()
@@ -158,7 +169,7 @@ class Log:
 def _kill(job: Job, folder: Path, after: float, draw: random.Random) -> bool:
     """Start a command and kill it after these seconds, alone or with its workers; whether it was still at work."""
     log = Log(folder)
-    pid, until = _start(job.arguments(folder), folder), time.monotonic() + after
+    pid, until = _start(job.arguments(folder), folder, program=job.program), time.monotonic() + after
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -186,7 +197,7 @@ def _finish(job: Job, folder: Path) -> float:
     until = time.monotonic() + BUSY_S
     while True:
         log, began = Log(folder), time.monotonic()
-        code = _wait(_start(job.arguments(folder), folder))
+        code = _wait(_start(job.arguments(folder), folder, program=job.program))
         if code == 0:
             return time.monotonic() - began
         assert log.busy, f"{job.name}: {code}\n{log.text[-3000:]}"
@@ -220,6 +231,7 @@ def cycle(job: Job, folder: Path, reference: dict[str, bytes], seconds: float, d
         else:
             seconds = min(seconds, time.monotonic() - began)
     _finish(job, folder)
+    assert not (folder / "here" / "IMPORTED").exists(), (folder / "here" / "IMPORTED").read_text()
     found = contents(folder)
     assert sorted(found) == sorted(reference), f"{job.name}: {sorted(set(found) ^ set(reference))}"
     different = [name for name in found if found[name] != reference[name]]

@@ -53,7 +53,8 @@ def check_same(settings: dict[str, object], summary: dict[str, Any], where: Path
 
 
 def test_two_ranks_give_the_results_of_one_process(tmp_path):
-    together = torchrun("-m", "pfels", *command(SETTINGS), cwd=tmp_path)
+    program = str(Path(sys.executable).with_name("pfels"))
+    together = torchrun("--no-python", program, *command(SETTINGS), cwd=tmp_path)
     assert together.returncode == 0, together.stderr
     check_same(SETTINGS, json.loads(together.stdout), tmp_path)
 

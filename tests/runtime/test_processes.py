@@ -39,6 +39,23 @@ def report_forever(item: int, threads: int, done: Report) -> None:
         done(os.getpid())
 
 
+@pytest.mark.parametrize("start", [["script.py"], ["-m", "script"]], ids=["script", "module"])
+def test_a_script_whose_call_workers_repeat_is_told_to_guard_it(start: list[str], tmp_path: Path):
+    """Workers import the script, which must not start its work again there."""
+    (tmp_path / "script.py").write_text(
+        "import pfels\nsmall = {'data.devices': 20, 'cohort.size': 4}\n"
+        "pfels.sweep('demo', {'rounds': [1, 2]}, overrides=small, jobs=2)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *start], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "pfels.errors.RunError: a worker process died (exit code 1) while it imported this script; "
+        'put the call under `if __name__ == "__main__":`'
+    )
+
+
 class Arriving:
     """Work that fails. One worker has it at once; any other needs a second to read it, and ignores signals so long."""
 

@@ -9,6 +9,7 @@ import typer
 
 from pfels.cli import audit, compare, data, init, plan, privacy, report, reproduce, run, sweep, verify
 from pfels.cli.help import Command, Group
+from pfels.cli.slips import spaces, usage
 from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
 
@@ -61,7 +62,7 @@ def main() -> None:
     try:
         code = app(prog_name="pfels", standalone_mode=False)
     except InputError as error:
-        code = _fail(error, 2)
+        code = _fail(spaces(sys.argv[1:]) or error, 2)
     except (RunError, GuardError) as error:
         code = _fail(error, 1)
     except OSError as error:
@@ -77,10 +78,10 @@ def main() -> None:
         code = error.exit_code
     except Exception as error:
         # Typer's own usage errors carry a one-line message; their class has no public name in every version.
-        usage = getattr(error, "format_message", None)
-        if usage is None:
+        if not hasattr(error, "format_message"):
             raise
-        code = _fail(usage(), 2) if usage() else 2  # it is empty where the help was all that was due
+        line = usage(error, sys.argv[1:])
+        code = _fail(spaces(sys.argv[1:]) or line, 2) if line else 2  # empty where the help was all that was due
     if code == 130:  # some versions of Typer turn the interrupt itself into this code
         say("interrupted; finished rounds are saved: the same command continues from there (a run: with --resume)")
     sys.exit(code)

@@ -21,7 +21,9 @@ Preset = Annotated[str, typer.Argument(metavar="PRESET", help=PRESET_HELP, autoc
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "-s", metavar="KEY=VALUE", help="Change one setting, such as `-s compression.ratio=0.1`. Repeatable.",
+        "--set", "-s", metavar="KEY=VALUE",
+        help="Change one setting, such as `-s compression.ratio=0.1`. Repeatable. All keys: `pfels init` writes them "
+        "into a file, docs/settings.md explains them.",
         autocompletion=complete_setting,
     ),
 ]  # fmt: skip
@@ -84,7 +86,7 @@ def split_list(text: str, *, option: str) -> list[str]:
     """The items of a comma-separated option."""
     items = [item.strip() for item in text.split(",")]
     if not all(items) or len(set(items)) < len(items):
-        raise InputError(f"{option} = {quoted(text)}: must be distinct values separated by commas")
+        raise InputError(f"{option} = {quoted(text)}: must be distinct values separated by commas, without spaces")
     return items
 
 

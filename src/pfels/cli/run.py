@@ -54,7 +54,7 @@ def command(
 
         pfels run demo --save m.safetensors
 
-        torchrun --nproc-per-node=2 -m pfels run cifar10
+        torchrun --nproc-per-node=2 --no-python pfels run cifar10
     """
     from pfels.config.load import load_config
 

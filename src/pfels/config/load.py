@@ -13,6 +13,7 @@ from pfels.config.preset_files import preset_text, presets
 from pfels.config.scheme_settings import for_scheme, leaves, require_used
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.errors import InputError, nearest, quoted, shown
+from pfels.runtime.arguments import plain
 from pfels.runtime.regular import NOT_REGULAR, read_bytes
 from pfels.schemes.registry import scheme_entry
 
@@ -20,7 +21,10 @@ MAXIMUM_BYTES = 2**20  # of a config file; one with every key has 2 kB
 
 
 def load_config(
-    base: str | Path | Config = "demo", overrides: Mapping[str, Any] | Iterable[str] = (), *, tuned: bool = True
+    base: str | Path | Config = "demo",
+    overrides: Mapping[str, Any] | Iterable[str] | None = None,
+    *,
+    tuned: bool = True,
 ) -> Config:
     """The config of a preset, of a TOML file or of another config, with overrides on top.
 
@@ -33,10 +37,7 @@ def load_config(
     >>> load_config("demo", {"scheme": "wfl-pdp", "privacy.epsilon": 0.2}).privacy.epsilon
     0.2
     """
-    changed = dict(overrides.items() if isinstance(overrides, Mapping) else map(parse_override, overrides))
-    for key in changed:
-        if not isinstance(key, str) or not _is_unicode(key):
-            raise InputError(f"{quoted(key)}: not a key of a config")
+    changed = changes(overrides)
     said = {key for key, _ in leaves(changed.items())}
     tree = _tree(base, changed, tuned=tuned)
     own = _of_an_own_file(tree)
@@ -48,6 +49,22 @@ def load_config(
     config = validate(tree)
     require_used(changed, config.scheme)
     return config
+
+
+def changes(overrides: Mapping[str, Any] | Iterable[str] | None) -> dict[str, Any]:
+    """Overrides as keys and values: a mapping, `key=value` strings, or one of them; None changes nothing."""
+    if overrides is None:
+        return {}
+    if isinstance(overrides, str):
+        overrides = [overrides]
+    texts = [] if isinstance(overrides, Mapping) or not isinstance(overrides, Iterable) else list(overrides)
+    if not isinstance(overrides, Mapping | Iterable) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"overrides = {quoted(overrides)}: must be keys and values, such as {{'rounds': 10}}")
+    changed: dict[str, Any] = plain(overrides) if isinstance(overrides, Mapping) else dict(map(parse_override, texts))
+    for key in changed:
+        if not isinstance(key, str) or not _is_unicode(key):
+            raise InputError(f"{quoted(key)}: not a key of a config")
+    return changed
 
 
 def _of_an_own_file(tree: Mapping[str, Any]) -> bool:
@@ -137,6 +154,9 @@ def differing_keys(a: Config, b: Config) -> list[str]:
 
 
 def _read(preset_or_path: str | Path) -> dict[str, Any]:
+    if not isinstance(preset_or_path, str | Path):
+        known = f"a preset ({', '.join(presets())}), a TOML file or a Config"
+        raise InputError(f"{quoted(preset_or_path)}: must be {known}; settings go to overrides")
     name = str(preset_or_path)
     if name in presets():
         return tomllib.loads(preset_text(name))

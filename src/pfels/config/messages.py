@@ -1,14 +1,15 @@
 """Config errors in one line: what, where, what would be right."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from pfels.errors import nearest, quoted, shown
+from pfels.config.synonyms import CUTOFF, question
+from pfels.errors import quoted, shown
 
 
 def explain(error: ErrorDetails, root: type[BaseModel], *, table: str = "") -> str:
@@ -19,7 +20,8 @@ def explain(error: ErrorDetails, root: type[BaseModel], *, table: str = "") -> s
     key = ".".join(str(part) for part in error["loc"])
     name = shown(".".join(filter(None, (table, key))))
     if error["type"] in ("extra_forbidden", "invalid_key"):
-        return unknown_key(key, root, table=table)
+        below = error["input"] if isinstance(error["input"], Mapping) else ()
+        return unknown_key(key, root, table=table, below=below)
     if error["type"] == "value_error":
         return error["msg"].removeprefix("Value error, ")
     if not key:
@@ -27,24 +29,25 @@ def explain(error: ErrorDetails, root: type[BaseModel], *, table: str = "") -> s
     return f"{name} = {quoted(error['input'])}: {_requirement(key, root)}"
 
 
-def unknown_key(key: str, root: type[BaseModel], *, table: str = "") -> str:
-    """One line for a key that does not exist, with the nearest one that does."""
-    known = known_keys(root)
-    if table:
-        return (
-            f"{shown(f'{table}.{key}')}: unknown key{nearest(f'{table}.{key}', [f'{table}.{name}' for name in known])}"
-        )
-    table, _, leaf = key.partition(".")
-    same = [name for name in known if name.partition(".")[2] == key]
-    if same:
-        return f"{key}: unknown key; did you mean {same[0]}?"
-    tables = list(dict.fromkeys(name.partition(".")[0] for name in known if "." in name))
-    if table not in tables and not leaf and (close := difflib.get_close_matches(shown(table), tables, n=1, cutoff=0.6)):
+def unknown_key(key: str, root: type[BaseModel], *, table: str = "", below: Iterable[object] = ()) -> str:
+    """One line for a key that does not exist, with those that may have been meant.
+
+    `below` are the keys of an unknown table.
+    """
+    known = [f"{table}.{name}" if table else name for name in known_keys(root)]
+    key = f"{table}.{key}" if table else key
+    tables = list(dict.fromkeys(name.rpartition(".")[0] for name in known if "." in name))
+    close = [] if "." in key else difflib.get_close_matches(shown(key).lower(), tables, n=1, cutoff=CUTOFF)
+    typed = [f"{key}.{name}" for name in below if not close] or [key] * (not below)
+    for each in typed:
+        if asked := question(each, known):
+            return f"{shown(each)}: unknown key{asked}"
+    if close:
         return f"{shown(key)}: unknown table; did you mean {close[0]}?"
-    single = [name for name in known if "." not in name]
-    if not difflib.get_close_matches(shown(key), known, n=1, cutoff=0.5):
-        return f"{shown(key)}: unknown key; known: {', '.join(single)}, and those of the tables {', '.join(tables)}"
-    return f"{shown(key)}: unknown key{nearest(key, known)}"
+    before = key.rpartition(".")[0]
+    same = [name for name in known if name.rpartition(".")[0] == before]
+    rest = "" if before else f", and those of the tables {', '.join(tables)}"
+    return f"{shown(key)}: unknown key; known: {', '.join(same)}{rest}"
 
 
 def _requirement(key: str, root: type[BaseModel]) -> str:
@@ -56,7 +59,8 @@ def _requirement(key: str, root: type[BaseModel]) -> str:
     field = model.model_fields[leaf]
     kind, metadata = field.annotation, list(field.metadata)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return f"must be a table with the keys {', '.join(kind.model_fields)}"
+        name = f"; did you mean {key}.name?" if "name" in kind.model_fields else ""
+        return f"must be a table with the keys {', '.join(kind.model_fields)}{name}"
     if get_origin(kind) in (Union, UnionType):
         kind = next(a for a in get_args(kind) if a is not type(None))
     if get_origin(kind) is Annotated:
@@ -67,7 +71,9 @@ def _requirement(key: str, root: type[BaseModel]) -> str:
     pattern = next((m.pattern for m in metadata if getattr(m, "pattern", None)), None)
     bounds = {name: getattr(m, name) for m in metadata for name in ("gt", "ge", "lt", "le") if hasattr(m, name)}
     word = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}[kind]
-    return f"must be {word}" + (f" that matches {pattern}" if pattern else _interval(bounds))
+    if pattern:
+        return f"must be {field.description or f'{word} that matches {pattern}'}"
+    return f"must be {word}{_interval(bounds)}"
 
 
 def _interval(bounds: Mapping[str, Any]) -> str:

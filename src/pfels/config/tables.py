@@ -216,7 +216,9 @@ class Run(Table):
 
     eval_every: Count = 10
     checkpoint_every: Count = 25
-    device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
+    device: str = Field(
+        default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda, or one of several GPUs, such as cuda:0"
+    )
     engine: Literal["auto", "batched", "threaded"] = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
     workers: int = Field(default=0, ge=0, le=4096)

@@ -26,7 +26,9 @@ from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
 from pfels.experiment.units import joules_per_energy
+from pfels.runtime.arguments import called, path_of, whole
 from pfels.runtime.distributed import Ranks, Start
+from pfels.runtime.memory import full_memory_in_one_line
 from pfels.runtime.threads import one_thread_each
 from pfels.schemes.exposure import as_received
 from pfels.schemes.memory import Memory
@@ -89,10 +91,12 @@ def run(
     (2, 2)
     """
     require_config(config)
+    called(progress=progress, begin=begin, play_round=play_round)
+    workers, out = None if workers is None else whole("workers", workers), None if out is None else path_of("out", out)
     if resume and out is None:
         raise InputError("resume: needs the run directory to continue, as out")
     ranks, watcher = Ranks.join(config.run.device), Watcher(begin, progress)
-    with one_thread_each():
+    with one_thread_each(), full_memory_in_one_line():
         if not ranks.leads:
             return _follow(config, ranks, workers)
         if out is None:
@@ -102,7 +106,7 @@ def run(
             ranks.send_start(Start(experiment.training.engine, 0, {}))
             about = environment(experiment, deployment)
             return _play(experiment, about, None, None, watcher, play_round, deployment)
-        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, watcher, play_round, deployment)
+        return _lead(RunDirectory(out, config), ranks, resume, workers, watcher, play_round, deployment)
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:

@@ -25,6 +25,9 @@ from pfels.training import networks, precision
 from pfels.training.local import LocalTraining, resolve
 from pfels.training.networks import Network
 
+# At the peak of a run: the start, models, and a device's gradient, velocity and update, in float32. Measured: 42 to 62.
+BYTES_PER_PARAMETER = 40
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -69,6 +72,7 @@ def build(
     federation = federate(config, seed) if federation is None else federation
     model, training = config.model, config.training
     network = networks.build(model.name, shape=federation.shape, classes=federation.classes, hidden=model.hidden)
+    require_fitting(config, network.dimension)
     local = LocalTraining(
         network, federation, learning_rate=training.learning_rate, epochs=training.local_epochs,
         batch_size=training.batch_size, momentum=training.momentum,
@@ -82,6 +86,21 @@ def build(
     scheme = load_scheme(config.scheme, setting)
     require_sound(scheme, draws, start)  # what the scheme itself refuses, such as a δ too large, shows here too
     return Experiment(config, federation, network, local, scheme, draws, ranks, notes)
+
+
+def require_fitting(config: Config, dimension: int, *, runs: int = 1) -> None:
+    """An InputError if a network cannot be trained in the memory that is free, `runs` times at once: whatever the
+    scheme, the engine and the cohort are."""
+    free, needed = available_memory() if config.run.device == "cpu" else None, BYTES_PER_PARAMETER * dimension * runs
+    if free is not None and needed > free:
+        model = config.model
+        key, value = ("hidden", model.hidden) if model.name in ("mlp", "cnn") else ("name", model.name)
+        several = f", in each of {runs} runs at once," if runs > 1 else ""
+        raise InputError(
+            f"model.{key} = {value!r}: the training of {dimension:,} parameters{several} takes at least "
+            f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; choose a smaller network"
+            f"{' or fewer jobs' if several else ''}"
+        )
 
 
 def require_memory(experiment: Experiment, *, copies: int) -> None:

@@ -1,6 +1,6 @@
 """`make demo-flower`: the demo on a real SuperLink and real SuperNodes, compared with the simulator.
 
-python -m pfels.flower.demo [OUT]
+python -P -m pfels.flower.demo [OUT]
 """
 
 import shutil

@@ -153,6 +153,7 @@ class Loopback:
             **os.environ,
             MARK: self.mark,
             "PATH": path,
+            "PYTHONSAFEPATH": "1",  # nothing is imported from the current directory
             "FLWR_HOME": str(self.home),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",

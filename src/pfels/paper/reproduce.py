@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pfels.config.load import load_config
+from pfels.config.load import changes, load_config
 from pfels.documents.paper import (
     BesidePrinted,
     Claim,
@@ -25,6 +25,8 @@ from pfels.paper.printed import Measured, beside_printed
 from pfels.paper.scheme_traces import draw_traces
 from pfels.paper.stand_ins import StandIn, choose_stand_in
 from pfels.paper.targets import Target, check, find
+from pfels.privacy.checks import require_positive
+from pfels.runtime.arguments import path_of, seed_values, values, whole
 from pfels.runtime.files import writable_folder
 from pfels.seeding import TUNING_SEEDS
 
@@ -62,13 +64,18 @@ def reproduce(
     >>> table["schemes"]["pfels"]["subcarriers"]  # in units of d: 5 rounds of p = 0.3
     1.5
     """
-    wanted, changed = find(target), dict(overrides or {})
+    wanted, changed, jobs = find(target), changes(overrides), whole("jobs", jobs, minimum=1)
+    seeds, place = seed_values(seeds), path_of("out", out)
+    if learning_rates is not None:
+        learning_rates = values("learning_rates", learning_rates, such_as="[0.05, 0.1]")
+        for rate in learning_rates:
+            require_positive("learning_rates", rate)
     check(target, scale=scale, settings=changed, preset=preset, learning_rates=learning_rates)
     stand_ins = [] if scale == "link" else [
         choose_stand_in(each, scale=scale, overrides=changed, preset=preset, learning_rates=learning_rates)
         for each in _benchmarks(wanted, preset)
     ]  # fmt: skip
-    folder = writable_folder(Path(out))
+    folder = writable_folder(place)
     if scale == "link":
         notes = [MATCHED_NOTE if wanted.kind == "matched" else LINK_NOTE]
         results = _link(wanted, seeds, changed)

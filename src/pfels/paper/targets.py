@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pfels.errors import InputError, nearest
+from pfels.errors import InputError, nearest, quoted
 from pfels.paper.benchmarks import CIFAR10, FEMNIST, Benchmark
 
 
@@ -85,6 +85,8 @@ def check(
 
 def find(name: str) -> Target:
     """The target of that name."""
+    if not isinstance(name, str):
+        raise InputError(f"target = {quoted(name)}: must be one of {', '.join(TARGETS)}")
     if name not in TARGETS:
         raise InputError(f"{name}: no such target{nearest(name, TARGETS)}")
     return TARGETS[name]

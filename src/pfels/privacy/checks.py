@@ -1,8 +1,9 @@
 """Ranges of ε, δ, noise multipliers and counts; errors of one line."""
 
 import math
+from numbers import Real
 
-from pfels.errors import InputError
+from pfels.errors import InputError, quoted
 
 SMALLEST_NOISE_MULTIPLIER = 1e-12  # below this 1/z² leaves the range in which floats resolve δ
 LARGEST_NOISE_MULTIPLIER = 1e100
@@ -11,8 +12,9 @@ SMALLEST_DELTA = 1e-300
 
 def require_positive(name: str, value: float) -> None:
     """Nothing, or an InputError unless the number is finite and above zero."""
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name} = {value:g}: must be a finite number > 0")
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and value > 0):
+        raise InputError(f"{name} = {f'{value:g}' if number else quoted(value)}: must be a finite number > 0")
 
 
 def require_noise_multiplier(name: str, value: float) -> None:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ from pfels.experiment.reader import Damaged, StoredRun, find
 from pfels.report import plots
 from pfels.report.groups import comparisons
 from pfels.report.sections import MAX_ROWS, Section, document, section
+from pfels.runtime.arguments import path_of
 from pfels.runtime.files import printable, write_atomically
 
 
@@ -34,13 +35,14 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
     >>> pathlib.Path(report["report"]).name, report["runs"]
     ('report.html', 1)
     """
-    places = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    given = [paths] if isinstance(paths, str | bytes | Path) or not isinstance(paths, Iterable) else paths
+    places = [path_of("paths", path) for path in given]
     runs, damaged = find(places)
     if not runs:
         reasons = [f"{each.name}: {each.reason}" for each in damaged] or ["no directory given"]
         raise InputError(f"no run to report ({reasons[0]}{'; …' if len(reasons) > 1 else ''})")
     found, copies = comparisons(runs)
-    target = Path(out) if out is not None else (places[0] if len(places) == 1 else Path()) / "report.html"
+    target = path_of("out", out) if out is not None else (places[0] if len(places) == 1 else Path()) / "report.html"
     name = printable(target)
     if target.is_dir():
         raise InputError(f"{name}: is a directory; --out must be a file, such as {name}/report.html")

@@ -3,11 +3,14 @@
 import ctypes
 import math
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+from pfels.errors import RunError
 
 
 class Scratch:
@@ -58,6 +61,17 @@ def available_memory() -> int | None:
         limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
         free = min(free, max(limit - used, 0))
     return free
+
+
+@contextmanager
+def full_memory_in_one_line() -> Iterator[None]:
+    """Turn what PyTorch and NumPy raise where memory is short into an error for users."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # PyTorch's own way to say it
+            raise
+        raise RunError("not enough memory; choose a smaller network, cohort or batch") from None
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from malloc.h

@@ -13,6 +13,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any, TypeVar
 
 from pfels.errors import RunError
+from pfels.runtime.search_path import SAFE
 from pfels.runtime.signals import SIGNALS, interrupt_once
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ def warm_up(*modules: str) -> None:
     to the process group reaches the workers through the parent alone, so that it waits until they have saved.
     """
     multiprocessing.set_forkserver_preload(list(modules))
-    with _signals_ignored():  # which it inherits
+    with _signals_ignored(), _current_directory_left_out():  # which it inherits
         forkserver.ensure_running()
 
 
@@ -39,6 +40,8 @@ def run_jobs(work: Work[T, M], items: Mapping[int, T], *, jobs: int, report: Rep
     Each worker has its own pipe and shares nothing else with the others: a shared lock would stay locked forever
     if a worker were killed while holding it.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker that imports an unguarded script
+        raise SystemExit(1)  # its parent says what to do
     context = multiprocessing.get_context("forkserver")
     threads = max(1, len(os.sched_getaffinity(0)) // jobs)
     workers: dict[Connection, ForkServerProcess] = {}
@@ -72,26 +75,35 @@ def _stop(workers: list[ForkServerProcess]) -> None:
 
 def _distribute(workers: Workers, items: Iterator[tuple[int, T]], report: Report[Any]) -> None:
     """Send items to idle workers and forward their progress reports until no item is left."""
-    busy = set(workers)
+    busy, started = set(workers), set[Connection]()
     while busy:
         for pipe in wait(list(busy)):
             assert isinstance(pipe, Connection)
             try:
                 kind, key, message = pipe.recv()
                 if kind == "idle":
+                    started.add(pipe)
                     item = next(items, None)
                     pipe.send(item)
                     busy -= {pipe} if item is None else set()
             except (EOFError, OSError):
                 workers[pipe].join()
                 exit_code = workers[pipe].exitcode
-                raise RunError(
-                    f"a worker process died (exit code {exit_code}); run the same command again to continue"
-                ) from None
+                cure = "; run the same command again to continue"
+                if pipe not in started and exit_code == 1 and _imports_script():
+                    cure = ' while it imported this script; put the call under `if __name__ == "__main__":`'
+                raise RunError(f"a worker process died (exit code {exit_code}){cure}") from None
             if kind == "told":
                 report(key, message)
             elif kind == "failed":
                 raise message
+
+
+def _imports_script() -> bool:
+    """Whether workers import what runs here: a script, and not a command or a notebook."""
+    from multiprocessing.spawn import get_preparation_data
+
+    return not {"init_main_from_path", "init_main_from_name"}.isdisjoint(get_preparation_data("worker"))
 
 
 def _work_loop(work: Work[Any, Any], pipe: Connection, threads: int) -> None:
@@ -126,3 +138,17 @@ def _signals_ignored() -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@contextmanager
+def _current_directory_left_out() -> Iterator[None]:
+    """Processes that are started within import nothing from the current directory."""
+    before = os.environ.get(SAFE)
+    os.environ[SAFE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE]
+        else:
+            os.environ[SAFE] = before

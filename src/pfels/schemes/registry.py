@@ -4,7 +4,7 @@ A scheme can also live in another package, which names its `SchemeEntry` under t
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
 
 from pfels.errors import InputError, nearest, quoted
 from pfels.privacy.events import Sampling
+from pfels.runtime.arguments import name_values
 from pfels.schemes import create
 from pfels.schemes.echo_settings import EchoSettings
 from pfels.schemes.related_settings import LiuSimeoneSettings, TruncatedInversionSettings
@@ -230,3 +231,11 @@ def load_scheme(name: str, setting: "Setting") -> "Scheme":
 def users_of(key: str) -> list[str]:
     """The schemes that use a setting which not every scheme uses."""
     return [name for name in usable_schemes() if key in scheme_entry(name).uses]
+
+
+def chosen_schemes(given: Iterable[str] | str | None) -> list[str]:
+    """The schemes that were asked for, all by default; a text names one, or several with commas in between."""
+    found = usable_schemes() if given is None else name_values("schemes", given)
+    for name in found:
+        scheme_entry(name)
+    return found

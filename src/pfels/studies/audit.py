@@ -16,13 +16,14 @@ from pfels.config.tree import Config
 from pfels.documents.audit import Audit
 from pfels.documents.privacy import RunPrivacy
 from pfels.documents.run import RoundRecord
-from pfels.errors import GuardError, InputError
+from pfels.errors import GuardError, InputError, quoted
 from pfels.experiment.forecast import forecast_run
 from pfels.experiment.ledger import Ledger
 from pfels.experiment.loop import advance
 from pfels.experiment.setup import build, federate, require_memory
 from pfels.experiment.state import RunState
 from pfels.privacy.events import Sampling
+from pfels.runtime.arguments import plain, whole
 from pfels.runtime.threads import one_thread_each
 from pfels.studies.audit_verdict import Alone, Evidence, nothing_claimed, verdict
 from pfels.studies.audited_rounds import AuditedRounds
@@ -66,7 +67,7 @@ def audited(
 ) -> Audited:
     """The same, with the scores. `watch` is called with the record of every round."""
     configs = audit_configs(config, canaries=canaries, runs=runs)
-    first = configs[0]
+    workers, first = None if workers is None else whole("workers", workers), configs[0]
     added = first.data.devices - config.data.devices
     setting, planned = forecast_run(first)
     evidence = Evidence(
@@ -88,13 +89,13 @@ def audit_configs(config: Config, *, canaries: int | None, runs: int) -> list[Co
     and the same δ. An InputError for what cannot be audited."""
     require_config(config)
     devices, most = config.data.devices, MOST_PER_DEVICE * config.data.devices
-    added = min(USUAL, 10 * devices) if canaries is None else canaries
-    if not isinstance(added, int) or not 2 <= added <= most:
+    added = min(USUAL, 10 * devices) if canaries is None else plain(canaries)
+    if isinstance(added, bool) or not isinstance(added, int) or not 2 <= added <= most:
         raise InputError(
-            f"canaries = {added}: must be a whole number from 2 to {most}, {MOST_PER_DEVICE} per device of the config"
+            f"canaries = {quoted(added)}: must be a whole number from 2 to {most}, {MOST_PER_DEVICE} per device of "
+            "the config"
         )
-    if not isinstance(runs, int) or runs < 1:
-        raise InputError(f"runs = {runs}: must be a whole number of at least 1")
+    runs = whole("runs", runs, minimum=1)
     everyone = devices + added
     changes = {
         "data.devices": everyone,

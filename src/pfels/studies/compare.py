@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pfels.config.load import tuning_grid
+from pfels.config.load import changes, tuning_grid
 from pfels.config.scheme_settings import require_used_by_any, uses
 from pfels.config.tree import Config
 from pfels.documents.run import Summary
@@ -13,7 +13,8 @@ from pfels.documents.studies import AggregateRow, Comparison, Tuned
 from pfels.errors import InputError
 from pfels.privacy.accountant import at_another_delta
 from pfels.privacy.calibration import Budget
-from pfels.schemes.registry import usable_schemes
+from pfels.runtime.arguments import axes_of, called, instance, path_of, seed_values, whole
+from pfels.schemes.registry import chosen_schemes
 from pfels.seeding import TUNING_SEEDS
 from pfels.studies.aggregate import aggregate
 from pfels.studies.budget import set_by_budget
@@ -27,7 +28,7 @@ SMALL_DELTA = 1e-5
 def compare(
     base: str | Path | Config = "demo",
     *,
-    schemes: Sequence[str] | None = None,
+    schemes: Sequence[str] | str | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     overrides: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
@@ -40,20 +41,23 @@ def compare(
 
     `base` is a preset, a TOML file or a config. With a `budget`, every scheme whose noise a budget sets is brought to
     it for the whole training; `on_budget` of a row says whether it was. With `tuning` each scheme has the settings that
-    are best for it out of one common grid, chosen on other seeds: `tuning_of(base)` has the preset's grid.
+    are best for it out of one common grid, chosen on other seeds: `tuning_of(base)` has the preset's grid. In a script,
+    a call with `jobs` above 1 belongs under `if __name__ == "__main__":`, since worker processes import the script.
 
     >>> import pfels, tempfile
     >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
     >>> found["schemes"]["pfels"]["subcarriers"]
     1446
     """
-    names, changed = usable_schemes() if schemes is None else list(schemes), dict(overrides or {})
-    if not names or not seeds:
-        raise InputError(f"{'seeds' if names else 'schemes'}: must be at least one")
+    names, changed = chosen_schemes(schemes), changes(overrides)
+    seeds, jobs, place = seed_values(seeds), whole("jobs", jobs, minimum=1), path_of("out", out)
+    if budget is not None:
+        instance("budget", budget, Budget, such_as="pfels.Budget(8.0, 'server')")
+    called(watch=watch)
     require_used_by_any(changed, names)
-    study, chosen = Study(base, Path(out), changed, budget, tuned=tuning is None), dict[str, Tuned]()
+    study, chosen = Study(base, place, changed, budget, tuned=tuning is None), dict[str, Tuned]()
     if tuning is not None:
-        tuning.check(names, seeds)
+        instance("tuning", tuning, Tuning, such_as="pfels.tuning_of('demo')").check(names, seeds)
         trials = replace(study, out=Path(f"{out}-tuning"))
         chosen = tune(trials, names, tuning, jobs=jobs, watch=watch)
     settings = [{"scheme": name, **(chosen[name]["settings"] if chosen else {})} for name in names]
@@ -90,13 +94,14 @@ def tuning_of(
     >>> tuning_of("demo", schemes=["fedavg"]).axes["server.learning_rate"]
     [0.1, 0.25, 0.5, 1.0]
     """
-    fixed = set(overrides or {})
+    fixed = set(changes(overrides))
     if grid is not None:
+        grid = axes_of("grid", grid)
         for key in grid:
             if key in fixed:
                 raise InputError(f"--grid {key}: is set by hand as well (-s); leave one of them out")
-        return Tuning(dict(grid), seeds)
-    names = usable_schemes() if schemes is None else list(schemes)
+        return Tuning(grid, seeds)
+    names = chosen_schemes(schemes)
     axes = {key: values for key, values in tuning_grid(base).items() if key not in fixed}
     axes = {key: values for key, values in axes.items() if any(uses(name, key) for name in names)}
     return Tuning(axes, seeds)

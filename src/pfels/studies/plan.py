@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pfels.arrays import Reals
-from pfels.config.load import load_config
+from pfels.config.load import changes, load_config
 from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import Config
 from pfels.documents.studies import BoundAtK, BoundTerms, Levels, LinkPlan, Plan, SchemePlan, Theory
@@ -17,9 +17,10 @@ from pfels.experiment.assumptions import with_data_notes
 from pfels.experiment.forecast import Forecast, cached_draws, forecast
 from pfels.experiment.link import Link, data_notes, example, frame_of, link_of, model_dimension
 from pfels.privacy.calibration import Budget
+from pfels.runtime.arguments import instance
 from pfels.schemes.draws import CachedDraws
 from pfels.schemes.plan import RoundPlan
-from pfels.schemes.registry import usable_schemes
+from pfels.schemes.registry import chosen_schemes
 from pfels.schemes.scheme import decodes
 from pfels.schemes.setting import Setting
 from pfels.studies.budget import set_by_budget, with_budget
@@ -40,7 +41,7 @@ from pfels.studies.theory import (
 def plan(
     base: Config | str | Path = "demo",
     *,
-    schemes: Sequence[str] | None = None,
+    schemes: Sequence[str] | str | None = None,
     overrides: Mapping[str, Any] | None = None,
     losses: LossAssumptions | None = None,
     budget: Budget | None = None,
@@ -60,7 +61,9 @@ def plan(
     >>> planned["schemes"]["pfels"]["subcarriers"]
     3615
     """
-    names, changed = usable_schemes() if schemes is None else list(schemes), dict(overrides or {})
+    names, changed = chosen_schemes(schemes), changes(overrides)
+    if losses is not None:
+        instance("losses", losses, LossAssumptions, such_as="LossAssumptions(smoothness=0.5, …)")
     if measure:
         from pfels.studies.measure import measured_training_s
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pfels.config.load import load_config, parse_value
+from pfels.config.load import changes, load_config, parse_value
 from pfels.config.scheme_settings import require_used_by_any, used_by
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.run import Summary
@@ -17,8 +17,9 @@ from pfels.errors import InputError, RunError, quoted, shown
 from pfels.experiment.directory import RunDirectory, check, point_name
 from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
-from pfels.experiment.setup import build
+from pfels.experiment.setup import build, require_fitting
 from pfels.experiment.standing import Standing
+from pfels.runtime.arguments import axes_of, called, path_of, seed_values, whole
 from pfels.runtime.distributed import launched
 from pfels.runtime.lazy_torch import torch
 from pfels.runtime.processes import Report, run_jobs
@@ -96,7 +97,8 @@ def sweep(
 ) -> Sweep:
     """Run a grid of settings over several seeds; finished runs are read, unfinished ones continued.
 
-    `part` = "2/8" runs the second of eight parts of the grid.
+    `part` = "2/8" runs the second of eight parts of the grid. In a script, a call with `jobs` above 1 belongs under
+    `if __name__ == "__main__":`, since worker processes import the script.
 
     >>> import pfels, tempfile
     >>> out = tempfile.mkdtemp()
@@ -104,9 +106,12 @@ def sweep(
     >>> [point["settings"] for point in found["points"]]
     [{'compression.ratio': 0.1}, {'compression.ratio': 0.3}]
     """
-    if not axes or not seeds:
-        raise InputError(f"{'seeds' if axes else 'axes'}: must be at least one")
-    everything = grid(base, {**axes, "seed": seeds}, out=Path(out), overrides=overrides)
+    table, numbers, place = axes_of("axes", axes), seed_values(seeds), path_of("out", out)
+    jobs, changed = whole("jobs", jobs, minimum=1), changes(overrides)
+    if "seed" in table:
+        raise InputError("axes: seed: seeds go to seeds, such as seeds=[0, 1, 2]")
+    called(watch=watch)
+    everything = grid(base, {**table, "seed": numbers}, out=place, overrides=changed)
     mine = None if part is None else GridPart.parse(part)
     points = everything if mine is None else mine.of(everything)
     with watch(points) as report:
@@ -129,7 +134,7 @@ class GridPart:
     @classmethod
     def parse(cls, text: str) -> "GridPart":
         """The part that `2/8` means."""
-        index, slash, count = text.partition("/")
+        index, slash, count = text.partition("/") if isinstance(text, str) else ("", "", "")
         whole = slash and index.isdecimal() and count.isdecimal() and len(count) < 10 and len(index) < 10
         if not (whole and 1 <= int(index) <= int(count)):
             raise InputError(f"--shard = {quoted(text)}: must read i/n with 1 ≤ i ≤ n, such as 2/8")
@@ -155,7 +160,7 @@ def run_points(
             done[index] = found[0]
         else:
             todo[index] = point
-    _look_for_faults([point.config for point in todo.values()])
+    _look_for_faults([point.config for point in todo.values()], jobs=min(jobs, len(todo)))
     for index, summary in done.items():
         report(index, Standing.of(summary))
     if jobs <= 1 or len(todo) <= 1:
@@ -166,7 +171,7 @@ def run_points(
     return [done[index] if index in done else _summary(point) for index, point in enumerate(points)]
 
 
-def _look_for_faults(configs: Sequence[Config]) -> None:
+def _look_for_faults(configs: Sequence[Config], *, jobs: int) -> None:
     """Build each data set and network once, and let every scheme plan its first round."""
     if launched():
         raise InputError("torchrun: is for one run, with `pfels run`; --jobs runs several in parallel")
@@ -179,6 +184,7 @@ def _look_for_faults(configs: Sequence[Config]) -> None:
             require_sound(link.scheme, replace(link.draws, start=start), start)
         else:
             dimensions[kind] = build(config).network.dimension
+            require_fitting(config, dimensions[kind], runs=jobs)
 
 
 def _run(point: Point, threads: int | None, tell: Callable[[Standing], None]) -> None:

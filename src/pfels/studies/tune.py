@@ -18,6 +18,7 @@ from pfels.documents.studies import Tuned
 from pfels.errors import InputError
 from pfels.experiment.directory import point_name
 from pfels.privacy.calibration import Budget
+from pfels.runtime.arguments import axes_of, seed_values
 from pfels.seeding import TUNING_SEEDS
 from pfels.studies.budget import with_budget
 from pfels.studies.sweep import Point, Watch, run_points, unwatched
@@ -57,15 +58,13 @@ class Tuning:
     seeds: Sequence[int] = TUNING_SEEDS
 
     def __post_init__(self) -> None:
-        for key, values in self.axes.items():
-            if key in ("scheme", "seed"):
-                raise InputError(f"--grid {key}: cannot be tuned; {'use --schemes' if key == 'scheme' else 'leave it'}")
-            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-                raise InputError(f"--grid {key}: must be a list of values to try")
         if not self.axes:
             raise InputError("--tune: needs a grid; the preset has none, so give --grid key=v1,v2")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise InputError("--tuning-seeds: must be different seeds, at least one")
+        object.__setattr__(self, "axes", axes_of("--grid", self.axes))
+        object.__setattr__(self, "seeds", tuple(seed_values(self.seeds, name="--tuning-seeds")))
+        for key in self.axes:
+            if key in ("scheme", "seed"):
+                raise InputError(f"--grid {key}: cannot be tuned; {'use --schemes' if key == 'scheme' else 'leave it'}")
 
     def check(self, schemes: Sequence[str], seeds: Sequence[int]) -> None:
         """An InputError for a setting that no scheme uses, and for a seed that is tuned on and reported."""

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flwr.common.constant import APP_DIR
+from flwr.supercore.utils import get_flwr_home
+
 from pfels.errors import InputError
+from pfels.flower.installed_app import require_no_code
 from pfels.flower.messages import NodeShare
 from pfels.privacy.device_ledger import CREATE, DeviceLedger, OwnerBudget
 from pfels.privacy.discrete_gaussian import BITS
@@ -48,6 +52,7 @@ class NodeBudget:
         noise such that it can be priced."""
         found = cls.of(node_config)
         if found is not None:
+            require_no_code(get_flwr_home() / APP_DIR)
             if noise != "secret":
                 raise InputError(f'noise = {noise!r}: a node with a ledger sends only with noise = "secret"')
             found.ledger.check(found.budget, devices=devices, partition=share.partition, partitions=share.partitions)

@@ -42,7 +42,7 @@ class Loopback:
     def up(cls, home: Path, *, nodes: int, simulated: bool = False, **node_config: Any) -> Iterator[Self]:
         """A deployment with this many nodes, stopped at the end; `simulated`: nodes of Flower's simulation instead."""
         home.mkdir(parents=True, exist_ok=True)
-        here = cls(home, _free_port())
+        here = cls(home, free_port())
         connection = f'[superlink.here]\naddress = "127.0.0.1:{here.port}"\ninsecure = true\n'
         (home / "config.toml").write_text(f'[superlink]\ndefault = "here"\n\n{connection}')
         try:
@@ -56,7 +56,7 @@ class Loopback:
     def start_link(self, *, simulated: bool = False) -> None:
         """Start the SuperLink, again if it was killed; it keeps its state in memory."""
         options = ["--simulation"] if simulated else []
-        link = self._start(
+        link = self.start(
             "superlink", "flower-superlink", "--insecure", "--port", str(self.port), "--host", "127.0.0.1",
             "--disable-runtime-dependency-installation", *options,
         )  # fmt: skip
@@ -77,9 +77,9 @@ class Loopback:
         """Start one more SuperNode, with its share of the devices."""
         config = {"partition-id": partition, "num-partitions": partitions, **node_config}
         self.nodes.append(
-            self._start(
-                f"supernode-{partition}", "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}",
-                "--port", str(_free_port()), "--node-config", _pairs(config),
+            self.start(
+                f"supernode-{partition}", sys.executable, "-m", "pfels.flower.node", "--insecure",
+                "--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port()), "--node-config", _pairs(config),
             )
         )  # fmt: skip
 
@@ -138,11 +138,13 @@ class Loopback:
                 time.sleep(0.2)
         raise RunError(f"processes of the deployment that did not end: {self.pids()}")
 
-    def _start(self, log: str, tool: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    def start(self, log: str, tool: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start a process of this deployment, with a log of this name."""
         with (self.home / f"{log}.log").open("ab") as file:
             process = subprocess.Popen(
-                [_tool(tool), *arguments], env=self._environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                cwd=self.home, start_new_session=True,
+                [tool if os.path.isabs(tool) else _tool(tool), *arguments],
+                env=self._environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.home,
+                start_new_session=True,
             )  # fmt: skip
         self.processes.append(process)
         return process
@@ -172,7 +174,8 @@ def _pairs(settings: Mapping[str, Any]) -> str:
     return " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -97,8 +97,8 @@ def test_a_guarantee_names_what_it_assumes_and_no_noise_is_no_guarantee(compared
     verdicts = {row.group.label: row.guarantee for row in server.rows}
     assert verdicts == {"pfels": "yes", "wfl-pdp": "yes", "fedavg": "no", "pfels, seed=2 (unfinished)": "yes"}
     assert server.assumes == (
-        "proven, assuming receiver noise ≥ σ₀, exact gains and one antenna (or as set), no eavesdropper, untuned settings "
-        "and a secret seed"
+        "proven, assuming receiver noise ≥ σ₀, exact gains and one antenna (or as set), no eavesdropper, untuned "
+        "settings and a secret seed"
     )
 
 

@@ -69,26 +69,29 @@ def rounds_of(e: Experiment, count: int):
 
 # settings
 
-WEAK = {"channel__gain_mean": 3.9e-6, "channel__gain_min": 2e-7, "channel__gain_max": 4e-6}
+AT_THE_TOP = {"channel__gain_mean": 3.9e-6, "channel__gain_min": 2e-7, "channel__gain_max": 4e-6}
+FLOOR = {"channel__gain_mean": 6e-5, "channel__gain_min": 4e-7, "channel__gain_max": 1e-3}
+FAINT = {"channel__snr_min_db": -60.0, "channel__snr_max_db": -60.0}
 
 
-@pytest.mark.parametrize("weights", ["square-root", "optimised"])
 @pytest.mark.parametrize(
-    ("key", "changed"),
+    ("key", "changed", "cure"),
     [
-        ("channel.silent_below = 0.00092:", {"channel__gain_mean": 6e-5, "channel__gain_min": 4e-7,
-                                             "channel__gain_max": 1e-3, "channel__silent_below": 9.2e-4}),
-        ("channel.silent_below = 0.1:", {"channel__gain_mean": 2e-4, "channel__silent_below": 0.1}),
-        ("channel.snr_max_db = -60:", WEAK | {"channel__snr_min_db": -60.1, "channel__snr_max_db": -60.0}),
+        ("channel.silent_below = 0.00092:", FLOOR | {"channel__silent_below": 9.2e-4},
+         {"channel__silent_below": 6e-5, "pfels-echo__weights": "optimised"}),
+        ("pfels-echo.weights = 'square-root':", AT_THE_TOP, {"pfels-echo__weights": "optimised"}),
+        ("channel.snr_max_db = -60:", FAINT | {"privacy__total_epsilon": 1e4, "pfels-echo__weights": "optimised"},
+         {"channel__snr_max_db": 15.0}),
     ],
 )  # fmt: skip
-def test_where_no_echo_is_heard_the_setting_to_blame_is_named(key: str, changed: dict[str, float], weights: str):
-    config = echo(**changed, **{"pfels-echo__weights": weights, "privacy__total_epsilon": 2.0})
+def test_where_no_echo_is_heard_the_setting_to_blame_is_named_and_its_cure_works(
+    key: str, changed: dict[str, float | str], cure: dict[str, float | str]
+):
     with pytest.raises(InputError, match="hardly any device that is heard at its turn is heard again") as told:
-        link_of(config)
+        link_of(echo(**changed))
     assert str(told.value).startswith(key)
-    without = link_of(echo(**changed, **{"pfels-echo__bands": 1})).scheme  # the cure that it names
-    assert 0 < without.level.noise_multiplier < math.inf
+    for cured in (cure, {"pfels-echo__bands": 1}):
+        assert 0 < link_of(echo(**changed | cured)).scheme.level.noise_multiplier < math.inf
 
 
 # encoding and decoding

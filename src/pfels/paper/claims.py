@@ -78,8 +78,9 @@ def lowest(where: str, text: str, losses: Mapping[str, SeedSpread | None]) -> Cl
 
 
 def of_compression(where: str, points: Sequence[TrainedPoint]) -> Iterator[Claim]:
-    """Accuracy first rises and then falls with p. The best p are chosen on the first half of the seeds and judged on the
-    others, since the best of several looks better than it is on the seeds it was chosen on; one seed decides nothing."""
+    """Accuracy first rises and then falls with p. The best p are chosen on the first half of the seeds and judged on
+    the others, since the best of several looks better than it is on the seeds that chose it; one seed decides nothing.
+    """
     accuracy = {point["ratio"]: point["accuracy"]["values"] for point in points}
     low, high = min(accuracy), max(accuracy)
     first = len(accuracy[low]) // 2

@@ -93,16 +93,20 @@ def _require_heard(level: EchoLevel, setting: Setting) -> None:
     """An InputError that names the setting by which hardly any device is heard again."""
     if level.heard.min() >= LEAST_HEARD:
         return
-    why = "hardly any device that is heard at its turn is heard again, so there is no echo to decode"
-    mean = setting.gain_law.mean
-    if setting.silent_below > 2 * mean:  # which one gain in seven reaches
+    law, why = setting.gain_law, "hardly any device that is heard at its turn is heard again"
+    if setting.silent_below > 2 * law.mean:  # which one gain in seven reaches
         raise InputError(
-            f"channel.silent_below = {setting.silent_below:g}: with gains of mean {mean:g} {why}; use about that mean, or "
-            "pfels-echo.bands = 1"
+            f"channel.silent_below = {setting.silent_below:g}: with gains of mean {law.mean:g}, {why}; use at most "
+            f"{law.mean:g}, or pfels-echo.bands = 1"
+        )
+    if level.weights.max() > level.weights[0]:
+        raise InputError(
+            f"pfels-echo.weights = 'square-root': {why}, since raised weights ask for more than gain_max = {law.high:g} "
+            "and the power limits allow; use 'optimised', which never raises them above the first, or pfels-echo.bands = 1"
         )
     raise InputError(
-        f"channel.snr_max_db = {setting.snr_law.high_db:g}: with power limits this low {why}; raise it, or "
-        "channel.gain_mean, or use pfels-echo.bands = 1"
+        f"channel.snr_max_db = {setting.snr_law.high_db:g}: with power limits this low, {why}; raise it, or use "
+        "pfels-echo.bands = 1"
     )
 
 

@@ -69,9 +69,10 @@ def rounds_of(e: Experiment, count: int):
 
 # settings
 
-AT_THE_TOP = {"channel__gain_mean": 3.9e-6, "channel__gain_min": 2e-7, "channel__gain_max": 4e-6}
+AT_THE_TOP = {"channel__gain_mean": 3.9e-6, "channel__gain_min": 2e-7, "channel__gain_max": 4e-6,
+              "channel__snr_min_db": 10.0, "channel__snr_max_db": 10.1, "privacy__total_epsilon": 2.0}  # fmt: skip
 FLOOR = {"channel__gain_mean": 6e-5, "channel__gain_min": 4e-7, "channel__gain_max": 1e-3}
-FAINT = {"channel__snr_min_db": -60.0, "channel__snr_max_db": -60.0}
+FAINT = {"channel__gain_mean": 0.02, "channel__snr_min_db": -60.0, "channel__snr_max_db": -60.0}
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def _require_heard(level: EchoLevel, setting: Setting) -> None:
         )
     if level.weights.max() > level.weights[0]:
         raise InputError(
-            f"pfels-echo.weights = 'square-root': {why}, since raised weights ask for more than gain_max = {law.high:g} "
-            "and the power limits allow; use 'optimised', which never raises them above the first, or pfels-echo.bands = 1"
+            f"pfels-echo.weights = 'square-root': {why}, since raised weights ask for more than power limits and "
+            f"gain_max = {law.high:g} allow; use 'optimised', which raises none, or pfels-echo.bands = 1"
         )
     raise InputError(
         f"channel.snr_max_db = {setting.snr_law.high_db:g}: with power limits this low, {why}; raise it, or use "

@@ -38,7 +38,8 @@ class Adversary(StrEnum):
 
 
 class Neighbours(StrEnum):
-    """Which two worlds the adversary must not be able to tell apart."""
+    """Which two worlds the adversary must not be able to tell apart. Device-emptied is also called zero-out, add-remove
+    unbounded, and replace-one bounded or substitution."""
 
     DEVICE_EMPTIED = "device-emptied"
     ADD_REMOVE = "add-remove"

@@ -84,8 +84,8 @@ def chosen_notes(table: Comparison) -> list[str]:
         "– marks a setting that the scheme does not have, * the smallest or largest value tried: the best may lie "
         "beyond.",
         f"ε if private: what server ε would be, at δ = {server['delta']:g}, had the settings been chosen on the same "
-        "private data, by a random number of trials with this mean, the best of which is released. A fixed grid has no "
-        "such bound. Settings chosen on public data, or on other users' data, cost nothing: server ε holds for them.",
+        "private data, by a random number of trials with this mean, one run each, the best of which is released. "
+        "A fixed grid has no such bound. Settings chosen on public data, or on other users' data, cost nothing.",
     ]
 
 

@@ -105,7 +105,8 @@ def _show_assumptions(figures: RunPrivacy) -> None:
         rows,
         title=f"What each assumption costs if it fails, at δ = {server['delta']:g}",
         notes=[
-            "Each by itself, for the worst device of this seed; upper bounds, rounded up. docs/pitfalls.md says more."
+            "Each by itself, for the worst device of this seed; upper bounds, rounded up. Best of several runs: of a "
+            "random number with this mean; a fixed number has no such bound. docs/privacy.md#assumptions says more."
         ],
     )
 

@@ -1,5 +1,6 @@
-"""The tables of docs/privacy.md are what the code computes, each ε and each required z rounded up."""
+"""The tables of ε in docs are what the code computes, each ε and each required z rounded up."""
 
+import csv
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
@@ -17,10 +18,10 @@ PAPER = {"devices": 1000, "cohort": 32, "delta": 1e-3}
 SAMPLING = {"Poisson": Sampling.POISSON, "fixed size": Sampling.WITHOUT_REPLACEMENT, "any": Sampling.POISSON}
 
 
-def rows(header: str) -> list[list[str]]:
+def rows(header: str, page: Path = PAGE) -> list[list[str]]:
     """The cells of the table with this header."""
-    _, _, below = PAGE.read_text().partition(f"\n{header}\n")
-    assert below, f"docs/privacy.md has no table {header}"
+    _, _, below = page.read_text("utf-8").partition(f"\n{header}\n")
+    assert below, f"{page} has no table {header}"
     lines = below.partition("\n\n")[0].splitlines()[1:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -28,6 +29,25 @@ def rows(header: str) -> list[list[str]]:
 def up(value: float, like: str) -> str:
     """The value with as many decimals as `like`, rounded up."""
     return str(Decimal(value).quantize(Decimal(1).scaleb(-len(like.partition(".")[2])), ROUND_CEILING))
+
+
+@pytest.mark.parametrize(
+    ("file", "header"),
+    [
+        ("fig-privacy-laptop", "| ε here (the paper's) | PFELS | WFL-PDP | WFL-P | ε server: PFELS, WFL-PDP |"),
+        ("fig-privacy-laptop-mnist-writers", "| ε here (the paper's) | PFELS | WFL-PDP | ε server: PFELS, WFL-PDP |"),
+    ],
+)
+def test_the_servers_figure_beside_a_claim(file: str, header: str):
+    with (PAGE.parent / "results" / f"{file}.csv").open(newline="") as text:
+        found = {
+            (row["scheme"], float(row["printed_epsilon"])): float(row["privacy.server.epsilon"])
+            for row in csv.DictReader(text)
+        }
+    for claimed, *_, servers in rows(header, PAGE.with_name("results.md")):
+        printed = float(claimed.partition("(")[2].rstrip(")"))
+        for scheme, shown in zip(("pfels", "wfl-pdp"), servers.split(", "), strict=True):
+            assert shown == up(found[scheme, printed], shown)
 
 
 def test_the_claims_of_the_paper():

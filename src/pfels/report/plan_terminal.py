@@ -70,7 +70,7 @@ def _levels(row: SchemePlan) -> Sequence[str]:
         number(beta and beta["max"]),
         f"{limits.get('privacy', 0.0):.0%}" if limits else "–",
         at_most(row["noise_multiplier_min"]),
-        number(row["noise_multiplier_median"]),
+        at_most(row["noise_multiplier_median"]),
     )
 
 

@@ -76,8 +76,8 @@ frame[["on_budget", "privacy.server.epsilon", "noise_multiplier_min", "energy", 
 #
 # ## What does it rest on?
 #
-# A figure against the server is proven if the receiver has at least its stated noise and devices know their gains
-# exactly. What each assumption costs if it fails:
+# A figure against the server is proven, assuming receiver noise ≥ σ₀, exact gains and one antenna, no eavesdropper,
+# untuned settings and a secret seed (docs/privacy.md#assumptions). What each assumption costs if it fails:
 
 # %%
 config = pfels.load_config("demo", {"scheme": "pfels-plus", "rounds": 100, **budget.settings()})

@@ -22,6 +22,10 @@ TABLES = {
     "CIFAR-10, a small network": "tuned-cifar10-small-server-8.csv",
 }
 MARKERS = {"square": "s", "triangle-up": "^", "cross": "P", "star": "*", "circle": "o"}  # Matplotlib's names
+ASSUMED = (
+    "ε at δ = 1/N for the worst device; neighbours: one device's data emptied; proven, assuming receiver noise ≥ σ₀,\n"
+    "exact gains and one antenna, no eavesdropper, untuned settings and a secret seed (docs/privacy.md#assumptions)"
+)
 SHOWN = ("pfels", "wfl-pdp", "pfels-plus", "pfels-echo", "fedavg")
 LABELS = {
     "pfels": "PFELS, the paper's scheme",
@@ -48,7 +52,7 @@ def _count(seeds: str) -> int:
 def draw(target: Path) -> None:
     """One row per data set, one mark per scheme, bars of two standard errors."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    figure, panel = plt.subplots(figsize=(9, 3.4), layout="constrained")
+    figure, panel = plt.subplots(figsize=(9, 3.8), layout="constrained")
     for place, file in enumerate(reversed(TABLES.values())):
         found = accuracies(DOCS / "results" / file)
         panel.axhline(place, color="#dddddd", linewidth=1, zorder=0)
@@ -74,7 +78,7 @@ def draw(target: Path) -> None:
     panel.tick_params("y", length=0)
     panel.spines["left"].set_visible(False)
     panel.set_title("Private learning on one budget: ε = 8 against the server, over the whole training", loc="left")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, title=ASSUMED, title_fontsize=8)
     figure.savefig(target, dpi=160)
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import resource
+from decimal import ROUND_CEILING, Decimal
 
 import pytest
 import torch
@@ -17,19 +18,19 @@ from pfels.experiment.link import link_of
 from pfels.privacy.accountant import price, server_loss
 from pfels.privacy.calibration import Budget
 from pfels.privacy.claim import claimed_epsilon
-from pfels.privacy.events import Adversary, RoundEvent, Sampling
+from pfels.privacy.events import Adversary, RoundEvent, Sampling, rounded_down
 from pfels.schemes.plan import RoundResult
 from pfels.studies.budget import required_noise
 from pfels.studies.privacy import privacy_figures
 from tests.conftest import small
 
 NOTES = [  # claimed ε a round, noise multiplier, exact ε a round at N = 1000, r = 32, δ = 1/N
-    (0.05, "3.4767", "0.010"),
-    (0.1, "1.7384", "0.038"),
+    (0.05, "3.4768", "0.010"),
+    (0.1, "1.7384", "0.039"),
     (0.5, "0.3477", "5.30"),
-    (1.0, "0.1738", "22.96"),
+    (1.0, "0.1739", "22.96"),
     (1.5, "0.1159", "48.96"),
-    (2.0, "0.0869", "83.2"),
+    (2.0, "0.0870", "83.3"),
 ]
 
 
@@ -40,7 +41,9 @@ def children_cpu() -> float:
 
 
 def digits(value: float, like: str) -> str:
-    return f"{value:.{len(like.partition('.')[2])}f}"
+    """Rounded up."""
+    unit = Decimal(1).scaleb(-len(like.partition(".")[2]))
+    return str(Decimal(value).quantize(unit, ROUND_CEILING))
 
 
 def test_the_paper_s_claims_and_what_they_are_exactly(pfels):
@@ -51,6 +54,31 @@ def test_the_paper_s_claims_and_what_they_are_exactly(pfels):
         assert digits(report["exact_per_round"]["epsilon"], exact) == exact
         assert report["claimed"]["valid"] is (claimed < 0.064)
         assert report["claimed"]["valid_below"] == 0.064
+
+
+@pytest.mark.parametrize("more", [[], ["-s", "channel.gain_mean=0.0137"]])
+def test_a_printed_requirement_meets_the_budget(pfels, more):
+    args = ("privacy", "demo", "-s", "scheme=pfels-plus", *more, "--target-epsilon", "7.3")
+    exact, shown = json.loads(pfels(*args, "--json").stdout), pfels(*args).stdout
+    z, beta = (
+        float(re.search(rf"{re.escape(name)} +(\S+)", shown)[1]) for name in ("noise multiplier z", "β = σ₀/(zs)")
+    )
+    assert exact["noise_multiplier"] <= z <= exact["noise_multiplier"] * (1 + 1e-5)
+    assert exact["beta"] * (1 - 1e-5) <= beta <= exact["beta"]
+    for name, each in exact["adversaries"].items():
+        needed, level = map(float, re.search(rf"^ {name} +(\S+) +(\S+) *$", shown, re.MULTILINE).groups())
+        assert needed >= each["noise_multiplier"]
+        assert level <= each["beta"]
+    for floor in exact["floors"]:
+        row = re.search(rf"^ {floor['antennas']} +\S+ +(\S+) ", shown, re.MULTILINE)
+        assert float(row[1]) >= floor["noise_multiplier"]
+
+
+def test_the_least_noise_of_a_run_is_printed_rounded_down(pfels, tmp_path):
+    args = ("run", "demo", "-s", "rounds=3", "--out", str(tmp_path / "run"))
+    shown, least = pfels(*args).stdout, json.loads(pfels(*args, "--json").stdout)["privacy"]["noise_multiplier_min"]
+    printed = float(re.search(r"minimum noise multiplier +(\S+)", shown)[1])
+    assert printed == rounded_down(least, digits=3) <= least
 
 
 def test_every_number_stands_with_its_adversary_neighbours_and_delta(pfels):

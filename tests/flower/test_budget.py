@@ -20,6 +20,7 @@ from pfels.flower.messages import REFUSED
 from pfels.flower.round import SPENT
 from pfels.privacy.device_ledger import DeviceLedger
 from pfels.privacy.gaussian import gaussian_epsilon
+from pfels.schemes.exposure import own_noise_costs
 from tests.flower.in_process import has_signals, refused, simulated
 
 Flower = Callable[..., Any]
@@ -175,11 +176,25 @@ def test_a_node_with_data_of_its_own_needs_a_ledger_or_must_say_that_it_has_none
 def test_rounding_of_artificial_noise_is_charged_and_small():
     e = build(load_config("demo", {"scheme": "artificial-noise", "rounds": 1}))
     plan = e.scheme.prepare(e.draws, 0)
-    costs = transmission_costs(plan, width=e.setting.dimension, noise_std=e.setting.noise_std)
-    exact = dict(zip(plan.event.participants, plan.event.server_costs.tolist(), strict=True))
+    costs = transmission_costs(e.scheme, plan)
+    exact = dict(zip(plan.event.participants, own_noise_costs(e.scheme, plan).tolist(), strict=True))
     ratios = np.array([costs[device] / exact[device] for device in exact])
     assert (ratios > 1 + 1e-6).all()
     assert ratios.max() < 1.01
+
+
+@pytest.mark.parametrize("scheme", ["artificial-noise", "dp-fedavg"])
+def test_a_node_counts_on_the_noise_of_no_other_node(scheme: str):
+    e = build(load_config("demo", {"scheme": scheme, "rounds": 1}))
+    plan = e.scheme.prepare(e.draws, 0)
+    s, costs = e.setting, transmission_costs(e.scheme, plan)
+    for place, device in enumerate(plan.sending.tolist()):
+        own = e.scheme.noise_std(plan, device)
+        if plan.air is None:
+            needed = (s.bound / own) ** 2
+        else:
+            needed = (plan.beta * s.bound) ** 2 / (s.noise_std**2 + (abs(plan.air.gains[place]) * own) ** 2)
+        assert needed <= costs[device] <= needed * 1.01
 
 
 def test_a_refused_device_that_the_server_did_not_ask_for_makes_a_reply_unusable(flower: Flower):

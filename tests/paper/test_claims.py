@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pfels.cli.reproduce import _verdict
@@ -131,17 +132,41 @@ def test_without_training_nothing_is_claimed_of_accuracy_and_loss():
 # figures
 
 
-def test_the_best_p_must_be_an_inner_one_in_every_seed_alike():
-    def claim(*inner: float) -> Claim:
-        points = [point("pfels", a, ratio=p) for p, a in ((0.1, (0.5, 0.6)), (0.5, inner), (1.0, (0.6, 0.7)))]
-        (found,) = claims.of_compression("here", points)
-        return found
+def best_p(*accuracies: tuple[float, ...]) -> Claim:
+    points = [point("pfels", a, ratio=p) for p, a in zip((0.1, 0.4, 0.5, 1.0), accuracies, strict=True)]
+    (found,) = claims.of_compression("here", points)
+    return found
 
-    one, other, open_ = claim(0.7, 0.8), claim(0.5, 0.6), claim(0.5, 0.9)
+
+def test_the_best_p_must_be_an_inner_one_in_every_seed_alike():
+    low, high = (0.5, 0.6, 0.5, 0.6), (0.6, 0.7, 0.6, 0.7)
+    one = best_p(low, low, (0.7, 0.8, 0.7, 0.8), high)
+    other = best_p(low, (0.4, 0.5, 0.4, 0.5), low, high)
+    open_ = best_p(low, low, (0.9, 0.9, 0.5, 0.9), high)
     assert [one["verdict"], other["verdict"], open_["verdict"]] == [HOLDS, FAILS, UNDECIDED]
     assert one["by"] == pytest.approx(0.1)
-    assert "p = 0.5 against p = 1" in one["claim"]
+    assert "p = 0.5 against p = 1, chosen on the first half of the seeds, judged on the others" in one["claim"]
     assert open_["standard_error"] == pytest.approx(0.15)
+
+
+def test_a_p_that_is_best_on_the_seeds_it_was_chosen_on_is_judged_on_the_others():
+    flat = (0.5, 0.5, 0.5, 0.5)
+    lucky = best_p(flat, (0.9, 0.9, 0.4, 0.4), (0.4, 0.4, 0.7, 0.7), flat)  # its mean over all seeds is the highest
+    assert "p = 0.4 against" in lucky["claim"]
+    assert (lucky["verdict"], lucky["by"]) == (FAILS, pytest.approx(-0.1))
+
+
+def test_one_seed_cannot_choose_and_judge_a_p():
+    one, two = best_p((0.5,), (0.9,), (0.6,), (0.5,)), best_p((0.5,) * 2, (0.9,) * 2, (0.6,) * 2, (0.5,) * 2)
+    assert (one["verdict"], one["standard_error"]) == (two["verdict"], two["standard_error"]) == (UNDECIDED, None)
+
+
+def test_where_p_makes_no_difference_the_best_one_is_hardly_ever_called_better():
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(400):
+        noise = rng.standard_normal((4, 20))
+        held += best_p(*map(tuple, noise))["verdict"] == HOLDS
+    assert held <= 30  # 15 expected: of the t distribution with 9 degrees of freedom, 3.8 % are above 2
 
 
 def test_the_claims_about_epsilon_are_judged_at_their_worst():

@@ -21,8 +21,9 @@ from pfels.documents.report import Report
 from pfels.errors import InputError
 from pfels.experiment.reader import find
 from pfels.privacy.calibration import Budget
-from pfels.privacy.events import Adversary
+from pfels.privacy.events import OWN_NOISE, Adversary
 from pfels.report import text as words
+from pfels.report.assumptions import assumption_table
 from pfels.report.groups import Comparison, comparisons, thinned
 from pfels.report.highlights import highlights
 from pfels.report.page import write_report
@@ -100,12 +101,25 @@ def test_a_guarantee_names_what_it_assumes_and_no_noise_is_no_guarantee(compared
     server = next(table for table in adversary_columns(compared) if table.key == "server")
     verdicts = {row.group.label: row.guarantee for row in server.rows}
     assert verdicts == {"pfels": "yes", "wfl-pdp": "yes", "fedavg": "no", "pfels, seed=2 (unfinished)": "yes"}
-    assert server.assumes == "proven, if the receiver noise is at least σ₀ and the gains are exact"
+    assert server.assumes == (
+        "proven, assuming receiver noise ≥ σ₀, exact gains and one antenna (or as set), no eavesdropper, untuned "
+        "settings and a secret seed"
+    )
 
 
 def test_noise_added_on_the_devices_rests_on_the_devices(tmp_path: Path):
     server, *_ = adversary_columns(only(finish(tmp_path / "run", scheme="dp-fedavg")))
-    assert server.assumes == "proven, if every device adds its share of the noise"
+    assert server.assumes == "proven, assuming every device's share of the noise, untuned settings and a secret seed"
+
+
+def test_noise_that_other_devices_add_over_the_air_is_named_and_priced(tmp_path: Path):
+    compared = only(finish(tmp_path / "run", scheme="artificial-noise"))
+    server, *_ = adversary_columns(compared)
+    assert server.assumes.endswith("; artificial-noise also assumes that all devices of a round add their noise")
+    table = assumption_table(compared.groups)
+    assert table is not None
+    prices = dict(table.rows)
+    assert float(prices[OWN_NOISE][0]) > float(prices["as assumed"][0])
 
 
 def test_where_only_the_servers_figure_is_known_the_outsiders_tables_agree(compared: Comparison):

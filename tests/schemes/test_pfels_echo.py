@@ -67,6 +67,34 @@ def rounds_of(e: Experiment, count: int):
         theta = theta + result.estimate
 
 
+# settings
+
+AT_THE_TOP = {"channel__gain_mean": 3.9e-6, "channel__gain_min": 2e-7, "channel__gain_max": 4e-6,
+              "channel__snr_min_db": 10.0, "channel__snr_max_db": 10.1, "privacy__total_epsilon": 2.0}  # fmt: skip
+FLOOR = {"channel__gain_mean": 6e-5, "channel__gain_min": 4e-7, "channel__gain_max": 1e-3}
+FAINT = {"channel__gain_mean": 0.02, "channel__snr_min_db": -60.0, "channel__snr_max_db": -60.0}
+
+
+@pytest.mark.parametrize(
+    ("key", "changed", "cure"),
+    [
+        ("channel.silent_below = 0.00092:", FLOOR | {"channel__silent_below": 9.2e-4},
+         {"channel__silent_below": 6e-5, "pfels-echo__weights": "optimised"}),
+        ("pfels-echo.weights = 'square-root':", AT_THE_TOP, {"pfels-echo__weights": "optimised"}),
+        ("channel.snr_max_db = -60:", FAINT | {"privacy__total_epsilon": 1e4, "pfels-echo__weights": "optimised"},
+         {"channel__snr_max_db": 15.0}),
+    ],
+)  # fmt: skip
+def test_where_no_echo_is_heard_the_setting_to_blame_is_named_and_its_cure_works(
+    key: str, changed: dict[str, float | str], cure: dict[str, float | str]
+):
+    with pytest.raises(InputError, match="hardly any device that is heard at its turn is heard again") as told:
+        link_of(echo(**changed))
+    assert str(told.value).startswith(key)
+    for cured in (cure, {"pfels-echo__bands": 1}):
+        assert 0 < link_of(echo(**changed | cured)).scheme.level.noise_multiplier < math.inf
+
+
 # encoding and decoding
 
 

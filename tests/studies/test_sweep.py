@@ -96,6 +96,19 @@ def test_a_row_shows_mean_spread_and_the_worst_privacy():
     assert aggregate(poisson)["subcarriers"] == 5.5
 
 
+def test_prices_are_compared_by_name_where_seeds_were_run_by_different_versions():
+    def summary(seed: int, **prices: float) -> dict:
+        privacy = {
+            "server": {"epsilon": 1.0}, "outsider": {"epsilon": 1.0}, "noise_multiplier_min": 1.0, "claimed": None,
+            "exact_per_round": None, "assumptions": [{"name": name, "epsilon": e} for name, e in prices.items()],
+        }  # fmt: skip
+        common = {"rounds": 1, "dimension": 1, "loss": 1.0, "energy": None, "subcarriers": 1, "airtime_s": 1.0}
+        return {"seed": seed, "accuracy": 0.5, "privacy": privacy, **common}
+
+    row = aggregate([summary(0, twice=2.0, gone=9.0, small=3.0), summary(1, twice=2.5, small=1.0, new=8.0)])
+    assert row["privacy"]["assumptions"] == [{"name": "twice", "epsilon": 2.5}, {"name": "small", "epsilon": 3.0}]
+
+
 def test_an_interrupted_sweep_saves_every_run_and_goes_on_from_there(tmp_path: Path):
     """Ctrl-C of a real sweep of two processes; the same command then finishes it, as if nothing had happened."""
     options = [

@@ -13,6 +13,8 @@ from pfels.config.load import load_config, tuning_grid
 from pfels.config.preset_files import presets
 from pfels.errors import InputError
 from pfels.privacy.accountant import at_another_delta, server_loss
+from pfels.privacy.assumptions import tuned_epsilon
+from pfels.report import text as words
 from pfels.schemes.registry import usable_schemes
 from pfels.studies import tune as tune_module
 from pfels.studies.compare import compare, pairs, tuning_of
@@ -150,6 +152,10 @@ def test_bad_input_is_one_line_and_touches_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def price(tuned: dict[str, Any]) -> Any:
+    return {"name": "", "epsilon": tuned["epsilon_on_same_data"]}
+
+
 def test_a_tuned_table_fits_a_terminal_and_its_files_hold_it(
     pfels: Callable[..., CompletedProcess[str]], tmp_path: Path
 ):
@@ -172,6 +178,17 @@ def test_a_tuned_table_fits_a_terminal_and_its_files_hold_it(
     table = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert set(table["schemes"]) == {"fedavg", "truncated-inversion"}
     assert len((tmp_path / "out" / "comparison.csv").read_text().splitlines()) == 3
+    assert re.search(r"^ scheme +η .*trials +ε if private", done.stdout, re.MULTILINE)
+    told = " ".join(done.stdout.split())
+    assert "by a random number of trials with this mean, one run each, the best of which is released" in told
+    assert (
+        "A fixed grid has no such bound. Settings chosen on public data, or on other users' data, cost nothing." in told
+    )
+    figure, tuned = (table["schemes"]["truncated-inversion"][key] for key in ("privacy", "tuned"))
+    assert tuned["epsilon_on_same_data"] == tuned_epsilon(figure["server"], trials=tuned["trials"])
+    assert tuned["epsilon_on_same_data"] > 2 * figure["server"]["epsilon"]
+    assert re.search(rf"^ truncated-inversion .* {words.epsilon(price(tuned))} *$", done.stdout, re.MULTILINE)
+    assert table["schemes"]["fedavg"]["tuned"]["epsilon_on_same_data"] is None
     figure = table["schemes"]["truncated-inversion"]
     assert figure["privacy"]["server"]["epsilon"] <= 8
     assert figure["privacy"]["server"]["epsilon"] < figure["server_small_delta"]["epsilon"]

@@ -16,7 +16,7 @@ from pfels.errors import InputError, shown
 from pfels.privacy.events import Adversary, Sampling
 from pfels.report.privacy_terminal import Others, show_numbers, show_preset, show_required, show_stored
 from pfels.report.terminal import say
-from pfels.report.text import counted
+from pfels.report.text import at_least, counted
 
 if TYPE_CHECKING:
     from pfels.config.tree import Config
@@ -188,10 +188,8 @@ def _of_numbers(numbers: Numbers, noise_multiplier: float | None, claim: float |
     from pfels.privacy.figures import figures
 
     found = figures(noise_multiplier=noise_multiplier, claimed_epsilon=claim, **vars(numbers))
-    title = (
-        f"{numbers.rounds} rounds, {numbers.cohort} of {numbers.devices} devices per round, "
-        f"noise multiplier {found['noise_multiplier']:.4g}"
-    )
+    z = at_least(found["noise_multiplier"], 4) if noise_multiplier is None else f"{noise_multiplier:.10g}"
+    title = f"{numbers.rounds} rounds, {numbers.cohort} of {numbers.devices} devices per round, noise multiplier {z}"
     show_numbers(found, title, ASSUMED, json=json)
 
 

@@ -27,7 +27,7 @@ from pfels.report.terminal import (
     scientific,
     spread,
 )
-from pfels.report.text import claimed_epsilon, epsilon, seconds
+from pfels.report.text import at_most, claimed_epsilon, epsilon, seconds
 
 if TYPE_CHECKING:
     from pfels.documents.paper import Claim, MatchedPoint, PaperPoint, Reproduction, SchemeRow
@@ -191,7 +191,7 @@ def _line(point: PaperPoint) -> Iterator[tuple[str, str]]:
     yield "energy", scientific({"mean": point["energy"]["mean"], "std": None}, digits=2)
     if "beta" in point:
         yield "β", number(point["beta"])
-        yield "min z", number(point["noise_multiplier_min"])
+        yield "min z", at_most(point["noise_multiplier_min"])
         yield "limited", f"{point['privacy_limited_share']:.0%}"
     if "bounds" in point:
         yield "bound", number(point["bounds"]["corrected"]["total"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pfels.report.terminal import PROVEN, number, print_notes, print_table, scientific, spread
-from pfels.report.text import claimed_epsilon, epsilon, listed, percent, seconds, short
+from pfels.report.terminal import PROVEN, print_notes, print_table, scientific, spread
+from pfels.report.text import at_most, claimed_epsilon, epsilon, listed, percent, seconds, short
 
 if TYPE_CHECKING:
     from pfels.documents.privacy import ExplainedFigure, Figure
@@ -71,7 +71,7 @@ def _privacy(points: Sequence[Named], first: str) -> None:
                 each.name, claimed_epsilon(privacy["claimed"]), _epsilon(privacy["exact_per_round"]),
                 _epsilon(privacy["server"]), epsilon({"name": "", "epsilon": small}),
                 _epsilon(privacy.get("blind_server")), _epsilon(privacy["outsider"]),
-                number(privacy["noise_multiplier_min"]),
+                at_most(privacy["noise_multiplier_min"]),
             )
         )  # fmt: skip
     columns = (first, "claimed", "exact", "server", "at 1e-5", "blind", "outsider", "min z")

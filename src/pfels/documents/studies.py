@@ -23,6 +23,7 @@ class Tuned(TypedDict):
     at_edge: list[str]  # settings whose chosen value is the smallest or largest tried
     accuracy: float  # mean over the tuning seeds
     seeds: list[int]  # the tuning seeds
+    epsilon_on_same_data: NotRequired[float | None]  # server ε had they been chosen on the private data; null: none
 
 
 class AggregateRow(TypedDict):

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfels.arrays import Reals
+from pfels.arrays import DeviceIds, Reals
 from pfels.documents.data import DataNote
 from pfels.documents.privacy import Assumption, RunPrivacy
 from pfels.experiment.link import Link
 from pfels.privacy.accountant import ServerLedger, blind_server_loss
 from pfels.privacy.assumptions import priced_assumptions
-from pfels.privacy.events import PrivacyLoss
+from pfels.privacy.events import OWN_NOISE, PrivacyLoss
 from pfels.privacy.gaussian import gaussian_epsilon
-from pfels.schemes.exposure import added_noise_factor, relative_strengths
+from pfels.schemes.exposure import added_noise_factor, as_received, own_noise_costs, relative_strengths
+from pfels.schemes.scheme import Scheme, adds_noise
 
 ANTENNAS = (1, 2, 4, 8)  # for which every run is priced
 
@@ -31,7 +32,7 @@ class AntennaCosts:
 def antenna_costs(link: Link, *, rounds: int) -> AntennaCosts | None:
     """What the antennas of a server or an eavesdropper would hear, over the very rounds that these draws give; None
     where nothing goes over the air."""
-    ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+    ids: list[DeviceIds] = []
     base: list[Reals] = []
     raised: list[Reals] = []
     others: list[Reals] = []
@@ -79,6 +80,21 @@ def with_data_notes(
     return found
 
 
+def own_noise_cost(link: Link, *, rounds: int) -> float | None:
+    """μ² of the worst device where no other device adds noise; None where devices add none."""
+    scheme: Scheme = link.scheme
+    if not adds_noise(link.scheme):
+        return None
+    ids: list[DeviceIds] = []
+    costs: list[Reals] = []
+    for t in range(rounds):
+        plan = as_received(scheme.prepare(link.draws, t), link.draws)
+        ids.append(plan.sending)
+        costs.append(own_noise_costs(scheme, plan))
+    _, who = np.unique(np.concatenate(ids), return_inverse=True)
+    return float(np.bincount(who, np.concatenate(costs), minlength=1).max())
+
+
 def with_assumptions(
     figures: RunPrivacy, ledger: ServerLedger, link: Link, *, rounds: int, over_air: bool
 ) -> RunPrivacy:
@@ -88,6 +104,9 @@ def with_assumptions(
     costs = antenna_costs(link, rounds=rounds) if over_air and not math.isinf(mu_squared) else None
     flat = link.setting.fading is None
     prices = priced_assumptions(mu_squared=mu_squared, delta=delta, over_air=costs is not None, flat=flat)
+    alone = None if math.isinf(mu_squared) else own_noise_cost(link, rounds=rounds)
+    if alone is not None:
+        prices.append({"name": OWN_NOISE, "epsilon": gaussian_epsilon(mu=math.sqrt(alone), delta=delta)})
     found: RunPrivacy = {**figures, "assumptions": prices}
     if costs is not None:
         s = link.setting

@@ -18,7 +18,9 @@ from pfels.flower.messages import NodeShare
 from pfels.privacy.device_ledger import CREATE, DeviceLedger, OwnerBudget
 from pfels.privacy.discrete_gaussian import BITS
 from pfels.privacy.lattice import lattice_mu_squared
+from pfels.schemes.exposure import own_noise_costs
 from pfels.schemes.plan import RoundPlan
+from pfels.schemes.scheme import Scheme
 
 KEYS = ("ledger", "budget-epsilon", "budget-delta")
 WITHOUT = "none"
@@ -58,9 +60,9 @@ class NodeBudget:
             found.ledger.check(found.budget, devices=devices, partition=share.partition, partitions=share.partitions)
         return found
 
-    def charge(self, plan: RoundPlan, devices: Sequence[int], *, width: int, noise_std: float) -> set[int]:
+    def charge(self, scheme: Scheme, plan: RoundPlan, devices: Sequence[int]) -> set[int]:
         """Charge these devices for what the plan has them send, before they send it; those who may not."""
-        costs = transmission_costs(plan, width=width, noise_std=noise_std)
+        costs = transmission_costs(scheme, plan)
         return self.ledger.charge({device: costs[device] for device in devices}, self.budget)
 
 
@@ -73,15 +75,16 @@ def _number(node_config: Mapping[str, Any], key: str) -> float:
     return float(value)
 
 
-def transmission_costs(plan: RoundPlan, *, width: int, noise_std: float) -> dict[int, float]:
-    """μ² that the round costs each sender, with exact noise: (w/z)², and the little that the lattice adds.
+def transmission_costs(scheme: Scheme, plan: RoundPlan) -> dict[int, float]:
+    """μ² that the round costs each sender, with exact noise: (w/z)², and the little that the lattice adds. Noise that
+    devices on other nodes would add does not count: their owners may leave it out.
 
     Where devices add noise over the air, it is on lattices of their own, and arrives rounded to float32 and to the
     receiver's steps. Given what was sent, that moves the sum by at most e, a deterministic vector that the receiver's
     noise hides as (|e|/σ₀)-GDP, in either world: μ grows by at most 2|e|/σ₀.
     """
-    costs, air = plan.event.server_costs.tolist(), plan.air
-    found = {}
+    costs, air = own_noise_costs(scheme, plan).tolist(), plan.air
+    width, noise_std, found = scheme.setting.dimension, scheme.setting.noise_std, {}
     for place, (device, cost) in enumerate(zip(plan.sending.tolist(), costs, strict=True)):
         mu = math.sqrt(lattice_mu_squared(cost))
         if air is not None and air.added is not None:

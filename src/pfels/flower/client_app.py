@@ -146,12 +146,11 @@ def _check_devices(request: TrainRequest, plan: RoundPlan, context: Context) -> 
 
 def _charge(experiment: Experiment, plan: RoundPlan, request: TrainRequest, context: Context) -> set[int]:
     """Charge the node's ledger, if it has one, before anything is sent; the devices that may not send."""
-    config, setting = experiment.config, experiment.setting
-    share, noise = _share(context.node_config), _noise(context)
-    budget = NodeBudget.checked(context.node_config, share, devices=config.data.devices, noise=noise)
+    share, noise, devices = _share(context.node_config), _noise(context), experiment.config.data.devices
+    budget = NodeBudget.checked(context.node_config, share, devices=devices, noise=noise)
     if budget is None:
         return set()
-    return budget.charge(plan, request.devices, width=setting.dimension, noise_std=setting.noise_std)
+    return budget.charge(experiment.scheme, plan, request.devices)
 
 
 def _signals(

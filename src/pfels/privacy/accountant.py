@@ -46,7 +46,8 @@ def exact_per_round(*, noise_multiplier: float, delta: float, devices: int, coho
 
 
 def server_loss(*, mu_squared: float, participations: int, delta: float) -> PrivacyLoss:
-    """What the server learns of a device that is μ-GDP over all the rounds in which it took part."""
+    """What the server learns of a device that is μ-GDP over all the rounds in which it took part. Neighbours: zero-out,
+    the device sends a zero vector in all of them."""
     epsilon = None if math.isinf(mu_squared) else gaussian_epsilon(mu=math.sqrt(mu_squared), delta=delta)
     return PrivacyLoss(
         adversary=Adversary.SERVER,

@@ -9,11 +9,11 @@ import math
 import numpy as np
 from scipy.special import lambertw
 
-from pfels.documents.privacy import Assumption
-from pfels.privacy.gaussian import gaussian_epsilon
+from pfels.documents.privacy import Assumption, Figure
+from pfels.privacy.gaussian import gaussian_epsilon, gaussian_mu
 
 SMALL_DELTA = 1e-5
-TRIALS = (6, 18)
+TRIALS = (6, 16, 32, 64)
 # The prefix repeats the end of an OFDM symbol. Of real coordinates the end mirrors the beginning, x(T − u) = x(u)*, so
 # that it holds at most half of the symbol's energy.
 PREFIX_FACTOR = 1.5
@@ -42,14 +42,28 @@ def priced_assumptions(*, mu_squared: float, delta: float, over_air: bool, flat:
     return [*found, {"name": "δ = 1e-5", "epsilon": gaussian_epsilon(mu=mu, delta=SMALL_DELTA)}]
 
 
+def tuned_epsilon(figure: Figure, *, trials: int) -> float | None:
+    """What the server's figure would be had the settings been chosen on the same private data: the best of a random
+    number of trials, this many on average, each of which costs the figure."""
+    if figure["epsilon"] is None:
+        return None
+    mu = gaussian_mu(epsilon=max(figure["epsilon"], 1e-9), delta=figure["delta"])
+    return best_of_runs_epsilon(mu=mu, mean_runs=trials, delta=figure["delta"])
+
+
 def best_of_runs_epsilon(*, mu: float, mean_runs: float, delta: float) -> float:
     """An upper bound on ε where several μ-GDP runs are made and only the best one is released.
 
-    The number of runs is drawn beforehand from the logarithmic distribution with this mean (Papernot and Steinke, ICLR
+    The number of runs is drawn first, from the logarithmic distribution with this mean (Papernot and Steinke, ICLR
     2022, Theorem 2, with η = 0); for a number that is fixed no such bound is known.
+
+    >>> round(best_of_runs_epsilon(mu=gaussian_mu(epsilon=8, delta=1e-3), mean_runs=16, delta=1e-3), 1)
+    14.3
     """
     if mu == 0:
         return 0.0
+    if mean_runs == 1:
+        return gaussian_epsilon(mu=mu, delta=delta)
     # The mean (1/γ − 1)/log(1/γ), solved for γ by the other real branch of Lambert's W
     gamma = math.exp(1 / mean_runs + float(lambertw(-math.exp(-1 / mean_runs) / mean_runs, -1).real))
     order = 1 + np.geomspace(1e-3, 1e5, 4000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -14,6 +14,9 @@ from pfels.privacy.checks import require_cohort, require_noise_multiplier
 if TYPE_CHECKING:
     from pfels.arrays import Reals
     from pfels.documents.privacy import ExplainedFigure, Figure
+
+
+OWN_NOISE = "the other devices add no noise"  # an assumption's name, for schemes whose devices add noise
 
 
 class Adversary(StrEnum):
@@ -35,7 +38,8 @@ class Adversary(StrEnum):
 
 
 class Neighbours(StrEnum):
-    """Which two worlds the adversary must not be able to tell apart."""
+    """Which two worlds the adversary must not be able to tell apart. Device-emptied is also called zero-out, add-remove
+    unbounded, and replace-one bounded or substitution."""
 
     DEVICE_EMPTIED = "device-emptied"
     ADD_REMOVE = "add-remove"
@@ -134,10 +138,22 @@ def rounded_up(value: float, *, digits: int) -> float:
     >>> rounded_up(5.4411, digits=3)
     5.45
     """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, *, digits: int) -> float:
+    """The largest number of `digits` significant digits that is not above a lower bound.
+
+    >>> rounded_down(5.4419, digits=3)
+    5.44
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, how: str) -> float:
     if value <= 0 or not math.isfinite(value):
         return value
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    return float(context.create_decimal(repr(value)))
+    return float(Context(prec=digits, rounding=how).create_decimal(repr(float(value))))
 
 
 @dataclass(frozen=True)

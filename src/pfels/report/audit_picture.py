@@ -15,6 +15,7 @@ from scipy.stats import norm
 from pfels.arrays import Reals
 from pfels.documents.audit import Audit, AuditView
 from pfels.privacy.gaussian import gaussian_mu
+from pfels.report.text import at_least
 from pfels.runtime.files import write_atomically
 from pfels.studies.audit_verdict import Evidence, pooled
 from pfels.studies.canary_scores import Scores
@@ -75,7 +76,8 @@ def _draw_errors(axes: Axes, scores: Scores, mu: float, claimed: float) -> None:
     false_alarms, misses = error_rates(scores)
     axes.step(false_alarms, misses, where="post", color=IN, label="guesses from these scores")
     x = np.geomspace(0.1 / len(scores.values), 1, 400)
-    axes.plot(x, norm.cdf(norm.isf(x) - mu), ":", color=CLAIM, label=f"claimed: ε = {claimed:.3g}, μ = {mu:.2f}")
+    label = f"claimed: ε = {at_least(claimed, 3)}, μ = {mu:.2f}"
+    axes.plot(x, norm.cdf(norm.isf(x) - mu), ":", color=CLAIM, label=label)
     least = 1 / len(scores.values)
     axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1))
     axes.set(xlabel="emptied canaries taken for included", ylabel="included canaries missed")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pfels.documents.studies import AggregateRow, Comparison, Pair, Spread
 from pfels.report.terminal import PROVEN, claim_note, data_sentences, marked, not_audited, number
-from pfels.report.text import claimed_epsilon, counted, epsilon, listed, server_is_smaller
+from pfels.report.text import claimed_epsilon, counted, epsilon, listed, own_noise, server_is_smaller
 from pfels.schemes.registry import scheme_entry
 from pfels.studies.verdicts import Verdict
 
@@ -40,13 +40,15 @@ def chosen(table: Comparison) -> tuple[Sequence[str], list[Sequence[str]]]:
     """The columns and rows of the settings that were chosen; a star marks an end of the grid."""
     tuned = {name: row["tuned"] for name, row in table["schemes"].items() if "tuned" in row}
     keys = [key for key, values in _values(table).items() if len(values) > 1 or len(tuned) == 1]
+    names = [SHORT.get(key, key.rpartition(".")[2].replace("_", " ")) for key in keys]
     return (
-        ("scheme", *(SHORT.get(key, key.rpartition(".")[2].replace("_", " ")) for key in keys), "trials"),
+        ("scheme", *names, "trials", "ε if private"),
         [
             (
                 name,
                 *(_value(each["settings"].get(key), starred=key in each["at_edge"]) for key in keys),
                 str(each["trials"]),
+                epsilon({"name": "", "epsilon": each.get("epsilon_on_same_data")}),
             )
             for name, each in tuned.items()
         ],
@@ -70,7 +72,8 @@ def _value(value: object, *, starred: bool) -> str:
 
 def chosen_notes(table: Comparison) -> list[str]:
     """How the settings were chosen."""
-    first = next(iter(table["schemes"].values()))["tuned"]
+    row = next(iter(table["schemes"].values()))
+    first, server = row["tuned"], row["privacy"]["server"]
     several = len(table["schemes"]) > 1
     same = [f"{key} = {value}" for key, (value, *others) in _values(table).items() if several and not others]
     common = [f"For all schemes that have it: {listed(same)}."] if same else []
@@ -80,6 +83,9 @@ def chosen_notes(table: Comparison) -> list[str]:
         f"{listed([str(seed) for seed in first['seeds']])}, which no row above reports; trials: combinations tried. "
         "– marks a setting that the scheme does not have, * the smallest or largest value tried: the best may lie "
         "beyond.",
+        f"ε if private: what server ε would be, at δ = {server['delta']:g}, had the settings been chosen on the same "
+        "private data, by a random number of trials with this mean, one run each, the best of which is released. "
+        "A fixed grid has no such bound. Settings chosen on public data, or on other users' data, cost nothing.",
     ]
 
 
@@ -116,8 +122,8 @@ def notes(table: Comparison) -> list[str]:
     )
     found += not_audited(table["schemes"])
     found += [
-        f"{name} takes for granted that {assumes} as well."
-        for name in table["schemes"]
+        f"{name} also assumes that {assumes}{own_noise(row['privacy'])}."
+        for name, row in table["schemes"].items()
         if (assumes := scheme_entry(name).assumes)
     ]
     found += [f"{line}." for line in data_sentences(row["privacy"] for row in every)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pfels.privacy.events import rounded_up
 from pfels.report.plan_notes import drowned, echo_notes, privacy_notes, show_theory
 from pfels.report.terminal import marked, number, print_notes, print_table
-from pfels.report.text import claimed_epsilon, duration, epsilon, joules, listed, short
+from pfels.report.text import at_most, claimed_epsilon, duration, epsilon, joules, listed, short
 
 if TYPE_CHECKING:
     from pfels.documents.privacy import ExplainedFigure
@@ -69,8 +69,8 @@ def _levels(row: SchemePlan) -> Sequence[str]:
         number(beta and beta["median"]),
         number(beta and beta["max"]),
         f"{limits.get('privacy', 0.0):.0%}" if limits else "–",
-        number(row["noise_multiplier_min"]),
-        number(row["noise_multiplier_median"]),
+        at_most(row["noise_multiplier_min"]),
+        at_most(row["noise_multiplier_median"]),
     )
 
 

@@ -11,6 +11,7 @@ from pfels.arrays import Reals
 from pfels.report.groups import Curve, Group, thinned, written
 from pfels.report.privacy import DeviceSpread
 from pfels.report.sweeps import Sweep
+from pfels.report.text import at_least
 
 Figure = dict[str, Any]  # JSON for plotly.js: a whole figure, or a part of one
 AXES = {
@@ -78,7 +79,7 @@ def server_spread(rows: Sequence[DeviceSpread]) -> Figure:
             | {
                 "x": _short(values),
                 "y": [_wrapped(group.label)] * 4,
-                "text": [f"{word}: ε = {value:.4g}" for word, value in zip(words, values, strict=True)],
+                "text": [f"{word}: ε = {at_least(value, 4)}" for word, value in zip(words, values, strict=True)],
                 "hovertemplate": "%{text}<extra>" + escape(group.label) + "</extra>",
             }
         )

@@ -9,6 +9,7 @@ from pfels.report import text
 from pfels.report.groups import Comparison, Group
 from pfels.report.privacy import Figures, figures, who
 from pfels.report.privacy_words import word
+from pfels.schemes.registry import scheme_entry
 
 _MISSING = {
     "claimed": "no such claim is made", "exact": "no noise hides the updates",
@@ -150,12 +151,16 @@ def _server_instead(group: Group, figure: ExplainedFigure) -> ExplainedFigure | 
 def _assumptions(rows: Sequence[FigureRow]) -> str:
     """What the guarantees of a column rest on, where there is one."""
     proven = [row.group for row in rows if row.guarantee == "yes"]
+    if not proven:
+        return ""
     air, ideal = [g for g in proven if g.has_energy], [g for g in proven if not g.has_energy]
-    on_air = "the receiver noise is at least σ₀ and the gains are exact"
-    on_links = "every device adds its share of the noise"
-    if air and ideal:
-        return f"proven, if {on_air} (over the air), or if {on_links} (ideal links)"
-    return f"proven, if {on_air if air else on_links}" if proven else ""
+    on_air = "receiver noise ≥ σ₀, exact gains and one antenna (or as set), no eavesdropper"
+    on_links = "every device's share of the noise"
+    both = f"{on_air} (over the air), {on_links} (ideal links)"
+    links = both if air and ideal else on_air if air else on_links
+    noisy = {g.config.scheme: more for g in air if (more := scheme_entry(g.config.scheme).assumes)}
+    also = "".join(f"; {name} also assumes that {more}" for name, more in noisy.items())
+    return f"proven, assuming {links}, untuned settings and a secret seed{also}"
 
 
 def _carriers(comparison: Comparison) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pfels.privacy.events import Adversary, rounded_up
-from pfels.report.terminal import PROVEN, data_sentences, number, print_json, print_table, times
+from pfels.report.terminal import PROVEN, data_sentences, print_json, print_table, times
+from pfels.report.text import at_least, at_most
 
 if TYPE_CHECKING:
     from pfels.documents.privacy import (
@@ -76,11 +77,11 @@ def _show(
     notes: list[str] = []
     if claimed is not None:
         verdict = "in its range" if claimed["valid"] else "no"
-        rows.append(_cells("claimed per round", claimed, number(claimed["epsilon"], ".4g"), verdict))
+        rows.append(_cells("claimed per round", claimed, at_least(claimed["epsilon"], 4), verdict))
         notes.append(f"claimed per round: {claimed['why']}.")
     for name, figure in named:
         if figure is not None:
-            shown = figure.get("display") or number(figure["epsilon"], ".4g")
+            shown = figure.get("display") or at_least(figure["epsilon"], 4)
             rows.append(_cells(name, figure, shown, holds if figure["valid"] else "no"))
             often = f" That device takes part {times(figure['participations'])}." if "participations" in figure else ""
             notes.append(f"{name}: {figure['why']}.{often}")
@@ -109,7 +110,8 @@ def _show_assumptions(figures: RunPrivacy) -> None:
         rows,
         title=f"What each assumption costs if it fails, at δ = {server['delta']:g}",
         notes=[
-            "Each by itself, for the worst device of this seed; upper bounds, rounded up. docs/pitfalls.md says more."
+            "Each by itself, for the worst device of this seed; upper bounds, rounded up. Best of several runs: of a "
+            "random number with this mean; a fixed number has no such bound. docs/privacy.md#assumptions says more."
         ],
     )
 
@@ -131,9 +133,9 @@ def show_required(target: float, need: RequiredNoise, *, rounds: int, json: bool
             document["adversaries"], document["floors"] = dict(others.adversaries), list(others.floors)
         print_json(document)
         return
-    rows = [("noise multiplier z", f"{need.noise_multiplier:.6g}")]
+    rows = [("noise multiplier z", at_least(need.noise_multiplier, 6))]
     if need.beta is not None:
-        rows.append(("β = σ₀/(zs)", f"{need.beta:.6g}"))
+        rows.append(("β = σ₀/(zs)", at_most(need.beta, 6)))
     if loss.participations is not None:
         rows.append(("participations, at most", str(loss.participations)))
     spent = "none" if loss.epsilon is None else f"{rounded_up(loss.epsilon, digits=6):.6g}"
@@ -153,7 +155,7 @@ class Others:
     def show(self) -> None:
         """Two tables."""
         rows = [
-            (name, number(each["noise_multiplier"], ".5g"), number(each["beta"], ".4g"))
+            (name, at_least(each["noise_multiplier"], 5), at_most(each["beta"], 4))
             for name, each in self.adversaries.items()
         ]
         notes = [f"{name}: {each['why']}." for name, each in self.adversaries.items()]
@@ -162,7 +164,7 @@ class Others:
             return
         cells = [
             (
-                str(row["antennas"]), f"{row['silent_below']:g}", f"{row['noise_multiplier']:.4g}",
+                str(row["antennas"]), f"{row['silent_below']:g}", at_least(row["noise_multiplier"], 4),
                 f"{row['senders']:.3g}", f"{row['signal']:.3g}",
             )
             for row in self.floors

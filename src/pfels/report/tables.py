@@ -83,7 +83,7 @@ def level_rows(comparison: Comparison) -> list[LevelRow]:
                     median=f"{np.median(known):.3g}",
                     range="the same in every round" if constant else f"{known.min():.3g} to {known.max():.3g}",
                     limits=", ".join(shares),
-                    noise=f"{np.nanmin(group.stack('noise_multiplier')):.3g}",
+                    noise=text.at_most(float(np.nanmin(group.stack("noise_multiplier")))),
                 )
             )
     return rows

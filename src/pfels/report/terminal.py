@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pfels.errors import one_line, visible
 from pfels.privacy.events import Adversary
-from pfels.report.text import joules, listed, seconds
+from pfels.report.text import at_least, at_most, joules, listed, own_noise, seconds
 
 if TYPE_CHECKING:
     from pfels.documents.privacy import ClaimedFigure, RunPrivacy
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pfels.documents.studies import AggregateRow, SchemePlan, Spread
     from pfels.privacy.calibration import Budget
 
-PROVEN = "proven, if receiver noise ≥ σ₀ and gains are exact"
+PROVEN = (
+    "proven, assuming receiver noise ≥ σ₀, exact gains and one antenna (or as set), no eavesdropper, untuned settings "
+    "and a secret seed: docs/privacy.md#assumptions"
+)
 
 
 def run_rows(summary: Summary) -> list[Sequence[str]]:
@@ -38,7 +41,7 @@ def run_rows(summary: Summary) -> list[Sequence[str]]:
         ("energy Σ‖x‖²", number(summary["energy"])),
         *([] if radiated is None else [("radiated", joules(radiated))]),
         ("airtime", seconds(summary["airtime_s"])),
-        ("minimum noise multiplier", number(summary["privacy"]["noise_multiplier_min"])),
+        ("minimum noise multiplier", at_most(summary["privacy"]["noise_multiplier_min"])),
         ("seconds", number(summary["seconds"], ".1f")),
     ]
 
@@ -66,8 +69,8 @@ def privacy_lines(privacy: RunPrivacy, scheme: str) -> list[str]:
     if claimed is not None:
         verdict = "within" if claimed["valid"] else "outside"
         lines.append(
-            f"claimed: ε = {claimed['epsilon']:g} per round at δ = {claimed['delta']:g}, against the server; "
-            f"neighbours: one device added or removed; {verdict} the range of the paper's proof "
+            f"claimed: ε = {at_least(claimed['epsilon'], 6)} per round at δ = {claimed['delta']:g}, against the "
+            f"server; neighbours: one device added or removed; {verdict} the range of the paper's proof "
             f"(ε < {claimed['valid_below']:g})"
         )
     if server["epsilon"] is None:
@@ -76,6 +79,7 @@ def privacy_lines(privacy: RunPrivacy, scheme: str) -> list[str]:
         lines.append(
             f"server: ε = {server['display']} over the whole training at δ = {server['delta']:g} for the worst device, "
             f"which took part {times(server['participations'])}; neighbours: one device's data emptied; {proof}"
+            f"{own_noise(privacy)}"
         )
     if outsider["epsilon"] is None:
         lines.append(f"outsider: no ε ({outsider['why']})")

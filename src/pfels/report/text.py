@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from pfels.privacy.events import OWN_NOISE, rounded_down, rounded_up
+
 if TYPE_CHECKING:
     from pfels.documents.privacy import Assumption, Figure, RunPrivacy
     from pfels.documents.studies import AggregateRow
@@ -111,6 +113,24 @@ def epsilon(loss: Figure | Assumption) -> str:
     return "> 100" if value > 100 else f"{math.ceil(Decimal(repr(value)) * 100) / 100:.2f}"
 
 
+def at_least(value: float | None, digits: int = 3) -> str:
+    """Rounded up: an upper bound such as ε, and a minimum such as the z that a budget requires, which is met by those
+    who set what is printed."""
+    return NONE if value is None else f"{rounded_up(value, digits=digits):.{digits}g}"
+
+
+def at_most(value: float | None, digits: int = 3) -> str:
+    """Rounded down: a maximum such as the β that a budget allows, and the z that a run had, so that an ε computed
+    from what is printed is no smaller than that of the run."""
+    return NONE if value is None else f"{rounded_down(value, digits=digits):.{digits}g}"
+
+
+def own_noise(privacy: RunPrivacy) -> str:
+    """What the server's figure becomes if the other devices add no noise, where devices add some."""
+    prices = [each for each in privacy.get("assumptions", []) if each["name"] == OWN_NOISE]
+    return f"; server ε = {epsilon(prices[0])} if the other devices add none" if prices else ""
+
+
 def outsider_epsilon(privacy: RunPrivacy) -> str:
     """ε against an outsider, who sees less than the server: without a smaller figure of its own, the server's
     applies."""
@@ -127,6 +147,6 @@ def server_is_smaller(privacy: RunPrivacy) -> bool:
 
 def claimed_epsilon(claim: Figure | None) -> str:
     """The paper's ε per round, with a star where its proof does not cover it."""
-    return (
-        NONE if claim is None or claim["epsilon"] is None else f"{claim['epsilon']:.4g}{'' if claim['valid'] else '*'}"
-    )
+    if claim is None or claim["epsilon"] is None:
+        return NONE
+    return f"{at_least(claim['epsilon'], 4)}{'' if claim['valid'] else '*'}"

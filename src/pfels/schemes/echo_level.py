@@ -16,6 +16,7 @@ from pfels.uplink.echo import averaged_workload, model_workload, optimised_weigh
 from pfels.uplink.power import best_carried_level
 
 RATIO_TOLERANCE = 0.2  # how far 1/m may be from the ratio that was asked for
+LEAST_HEARD = 1e-3  # of the devices heard at their turn; weights, which make up for it, are at most 1/this apart
 FITS = 4  # who is heard depends on the weights and they on who is heard; each step brings both closer by far
 
 
@@ -79,11 +80,34 @@ def echo_level(setting: Setting) -> EchoLevel:
     b = band_count(own.bands, groups=setting.groups, blocks=m, rounds=setting.rounds)
     level = _level(setting, m, square_root_weights(b))
     for _ in range(FITS):
-        weights = square_root_weights(b, heard=level.heard)
+        heard = np.maximum(level.heard, LEAST_HEARD)
+        weights = square_root_weights(b, heard=heard)
         if own.weights == "optimised":
-            weights = optimised_weights(b, heard=level.heard, workloads=workloads(setting, m))
+            weights = optimised_weights(b, heard=heard, workloads=workloads(setting, m))
         level = _level(setting, m, weights)
+    _require_heard(level, setting)
     return level
+
+
+def _require_heard(level: EchoLevel, setting: Setting) -> None:
+    """An InputError that names the setting by which hardly any device is heard again."""
+    if level.heard.min() >= LEAST_HEARD:
+        return
+    law, why = setting.gain_law, "hardly any device that is heard at its turn is heard again"
+    if setting.silent_below > 2 * law.mean:  # which one gain in seven reaches
+        raise InputError(
+            f"channel.silent_below = {setting.silent_below:g}: with gains of mean {law.mean:g}, {why}; use at most "
+            f"{law.mean:g}, or pfels-echo.bands = 1"
+        )
+    if level.weights.max() > level.weights[0]:
+        raise InputError(
+            f"pfels-echo.weights = 'square-root': {why}, since raised weights ask for more than power limits and "
+            f"gain_max = {law.high:g} allow; use 'optimised', which raises none, or pfels-echo.bands = 1"
+        )
+    raise InputError(
+        f"channel.snr_max_db = {setting.snr_law.high_db:g}: with power limits this low, {why}; raise it, or use "
+        "pfels-echo.bands = 1"
+    )
 
 
 def workloads(setting: Setting, blocks: int) -> list[Reals]:

@@ -13,6 +13,7 @@ import numpy as np
 from pfels.arrays import DeviceIds, Gains, Reals
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import RoundPlan
+from pfels.schemes.scheme import Scheme, adds_noise
 from pfels.schemes.setting import Setting
 
 
@@ -38,6 +39,24 @@ def added_noise_factor(plan: RoundPlan, setting: Setting) -> float:
     cancel it, since it comes from other places than the signal. 1 where devices add none."""
     arriving = plan.require_air().noise_std(setting.noise_std, width=plan.subcarriers, margin=setting.gain_margin)
     return (arriving / setting.noise_std) ** 2
+
+
+def own_noise_costs(scheme: Scheme, plan: RoundPlan) -> Reals:
+    """μ² that a round costs each sender where no other device adds noise: its own and the receiver's protect it."""
+    s, costs, air = scheme.setting, plan.event.server_costs, plan.air
+    if air is None:
+        if not adds_noise(scheme):
+            return costs
+        own = np.array([scheme.noise_std(plan, device) for device in plan.sending.tolist()])
+        with np.errstate(divide="ignore"):
+            return np.maximum(costs, (s.bound / own) ** 2)
+    if air.added is None or plan.event.exposures is not None:  # several antennas are granted all noise of devices
+        return costs
+    width, margin = plan.subcarriers, s.gain_margin
+    own = (np.abs(air.gains) / margin) ** 2 * air.added / width
+    everyone = air.noise_std(s.noise_std, width=width, margin=margin) ** 2
+    alone: Reals = costs * everyone / (s.noise_std**2 + own)
+    return alone
 
 
 def as_received(plan: RoundPlan, draws: Draws) -> RoundPlan:

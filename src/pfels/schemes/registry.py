@@ -56,7 +56,7 @@ class SchemeEntry:
     `uses` lists which of the PARTIAL settings it reads. `claims` says that it makes the paper's claim of
     (`privacy.epsilon`, δ) per round. `sampling` is the only sampling it draws, None if `cohort.sampling` decides.
     `budget` is how a budget sets its noise, None if nothing does. `settings` is the type of its own table. `assumes` is
-    what its privacy figures take for granted beyond those of the other schemes. `about` says in a line what it is.
+    what its privacy figures assume beyond those of the other schemes. `about` says in a line what it is.
     """
 
     create: "Callable[[Setting], Scheme]"
@@ -113,7 +113,7 @@ _SCHEMES = {
         uses=frozenset({"training.clip", "privacy.epsilon"}),
         claims=True,
         budget=BudgetBy.CLAIM,
-        assumes="devices add their noise",
+        assumes="each device adds its own noise",
         about="Whole updates over ideal links; each device adds its share of the noise.",
     ),
     "fedavg": SchemeEntry(create.fedavg, about="Whole updates over ideal links, without clipping, noise or privacy."),

@@ -70,7 +70,9 @@ def _worst_assumptions(seeds: Sequence[RunPrivacy]) -> RunPrivacy:
         worst["blind_server"] = max((privacy["blind_server"] for privacy in seeds), key=_severity)
     prices = [privacy["assumptions"] for privacy in seeds if "assumptions" in privacy]
     if len(prices) == len(seeds):
-        worst["assumptions"] = [max(same, key=_severity) for same in zip(*prices, strict=True)]
+        named = [{each["name"]: each for each in some} for some in prices]
+        shared = [name for name in named[0] if all(name in some for some in named)]  # runs may be of different versions
+        worst["assumptions"] = [max((some[name] for some in named), key=_severity) for name in shared]
     antennas = [privacy["server_by_antennas"] for privacy in seeds if "server_by_antennas" in privacy]
     if len(antennas) == len(seeds):
         worst["server_by_antennas"] = {m: max((each[m] for each in antennas), key=_size) for m in antennas[0]}

@@ -12,6 +12,7 @@ from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, Comparison, Tuned
 from pfels.errors import InputError
 from pfels.privacy.accountant import at_another_delta
+from pfels.privacy.assumptions import tuned_epsilon
 from pfels.privacy.calibration import Budget
 from pfels.runtime.arguments import axes_of, called, instance, path_of, seed_values, whole
 from pfels.schemes.registry import chosen_schemes
@@ -70,7 +71,8 @@ def compare(
         if budget is not None:
             row["on_budget"] = set_by_budget(name)
         if chosen:
-            row["tuned"] = chosen[name]
+            price = tuned_epsilon(row["privacy"]["server"], trials=chosen[name]["trials"])
+            row["tuned"] = {**chosen[name], "epsilon_on_same_data": price}
     return found
 
 

@@ -77,10 +77,8 @@ class Variant:
         beta, limit = align(h, P, bound=self.bound, share=share, privacy_limit=self.privacy_limit)
         if self.public_level:
             beta, limit = self.level[0], "privacy"
-        return RoundPlan.make(
-            s, t, draws.cohort(t), sending=sending, subcarriers=s.kept, cohort_dependent=True,
-            claimed=True, air=AirLink(h, P, beta, limit, bound=self.bound, share=share),
-        )  # fmt: skip
+        air = AirLink(h, P, beta, limit, bound=self.bound, share=share)
+        return RoundPlan.over_air(s, t, draws.cohort(t), air, width=s.kept, claimed=True, sending=sending)
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
         """The shared index set."""

@@ -86,7 +86,7 @@ class Config(Table):
         scheme, names = tree.get("scheme", cls.model_fields["scheme"].default), scheme_names()
         tables = {name: tree[name] for name in tree if name in names and name not in cls.model_fields}
         known = isinstance(scheme, str) and bool(scheme_entry(scheme))  # an unknown scheme is the first thing to say
-        if known and scheme not in tables and scheme_entry(scheme).settings is not None:
+        if known and scheme not in tables and scheme_entry(scheme).own_settings() is not None:
             tables[scheme] = {}
         own = {name: _own(name, table) for name, table in tables.items()}
         rest = {key: value for key, value in tree.items() if key not in tables}
@@ -178,7 +178,7 @@ class Config(Table):
 
 
 def _own(name: str, table: Any) -> OwnSettings:
-    settings = scheme_entry(name).settings
+    settings = scheme_entry(name).own_settings()
     if settings is None:
         raise ValueError(f"{name}: {name} has no settings of its own; leave the table out")
     try:

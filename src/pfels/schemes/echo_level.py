@@ -2,21 +2,32 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from pfels.arrays import Reals
 from pfels.errors import InputError
 from pfels.privacy.calibration import calibrate
 from pfels.privacy.events import Adversary, beta_at, noise_multiplier_at
 from pfels.schemes.carried import carried_shares
-from pfels.schemes.echo_settings import EchoSettings
+from pfels.schemes.scheme import OwnSettings
 from pfels.schemes.setting import Setting
 from pfels.uplink.echo import averaged_workload, model_workload, optimised_weights, square_root_weights
 from pfels.uplink.power import best_carried_level
 
 RATIO_TOLERANCE = 0.2  # how far 1/m may be from the ratio that was asked for
 FITS = 4  # who is heard depends on the weights and they on who is heard; each step brings both closer by far
+
+
+class EchoSettings(OwnSettings):
+    """`bands`: in how many rounds a device sends what it learned at a turn; 0: in as many as fit before its next turn.
+    `weights`: with which weights, those of the square-root factorisation, or those that minimise the noise in the
+    models of this training."""
+
+    bands: int = Field(default=0, ge=0, le=10**9)
+    weights: Literal["square-root", "optimised"] = "square-root"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ cohorts, are known beforehand.
 from dataclasses import dataclass, field
 
 import numpy as np
+from pydantic import Field
 
 from pfels.arrays import DeviceIds, Reals, Rounds
 from pfels.errors import InputError
@@ -21,12 +22,19 @@ from pfels.privacy.gaussian import gaussian_mu
 from pfels.schemes.draws import Draws
 from pfels.schemes.exposure import exposures
 from pfels.schemes.plan import AirLink, RoundPlan
-from pfels.schemes.related_settings import LiuSimeoneSettings
+from pfels.schemes.scheme import OwnSettings
 from pfels.schemes.wfl_p import WflP
 from pfels.uplink.power import align
 
 SAFE = 1 - 1e-9  # the rounding of a running sum must not spend more than the budget
 SMALLEST_SHARE = 1e-9  # below it the first rounds would bring nothing but noise
+
+
+class Settings(OwnSettings):
+    """`contraction`: by which factor one round shrinks the distance to the optimum, and with it earlier noise; 1 splits
+    the budget evenly, less gives later rounds more of it."""
+
+    contraction: float = Field(default=0.99, gt=0, le=1)
 
 
 @dataclass
@@ -51,7 +59,7 @@ class LiuSimeone(WflP):
         limit = "power" if beta == levels.power_limits[t] else "privacy"
         h, P = draws.gains(t, cohort), draws.powers(cohort)
         air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0)
-        return RoundPlan.over_air(s, t, cohort, air, width=s.dimension, claimed=False)
+        return RoundPlan.over_air(s, t, cohort, air, width=s.dimension)
 
     def required_noise(self) -> RequiredNoise:
         """The noise of the last round, before anybody is drawn: as if a device took part in every round, and power
@@ -68,7 +76,7 @@ class LiuSimeone(WflP):
     def _shares(self) -> Reals:
         """ρ^((T−1−t)/4): the level of each round relative to the last one's."""
         own = self.setting.own
-        rho = own.contraction if isinstance(own, LiuSimeoneSettings) else LiuSimeoneSettings().contraction
+        rho = own.contraction if isinstance(own, Settings) else Settings().contraction
         shares: Reals = rho ** (np.arange(self.setting.rounds)[::-1] / 4)
         if shares[0] < SMALLEST_SHARE:
             allowed = rounded_up(SMALLEST_SHARE ** (4 / (len(shares) - 1)), digits=3)

@@ -20,7 +20,7 @@ from pfels.schemes.draws import Draws
 from pfels.schemes.echo_level import EchoLevel, echo_level, worst_cost
 from pfels.schemes.echo_plan import echo_plan
 from pfels.schemes.memory import Memory
-from pfels.schemes.plan import AirLink, RoundPlan
+from pfels.schemes.plan import AirLink, Echo, RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.clipping import clip
@@ -61,10 +61,9 @@ class PfelsEcho:
         h, P = draws.gains(t, ids), draws.powers(ids)
         on = self._able(h, P, weights)
         air = AirLink(h[on], P[on], level.beta, level.limit, bound=level.bound, share=1.0, weights=weights[on])
-        return RoundPlan.make(
-            self.setting, t, draws.cohort(t), sending=ids[on], fresh=len(turns[0]), air=air, subcarriers=self._width(t),
-            used_until=t + (level.bands - 1) * m, turns=learned[on], divisor=self.expected_transmitters,
-            cohort_dependent=False, claimed=False,
+        return RoundPlan.over_air(
+            self.setting, t, draws.cohort(t), air, width=self._width(t), sending=ids[on], cohort_dependent=False,
+            divisor=self.expected_transmitters, echo=Echo(len(turns[0]), t + (level.bands - 1) * m, learned[on]),
         )  # fmt: skip
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor | None:

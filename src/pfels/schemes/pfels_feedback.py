@@ -7,8 +7,14 @@ from pfels.schemes.feedback import unsent, with_memory
 from pfels.schemes.memory import Memory
 from pfels.schemes.pfels import Pfels
 from pfels.schemes.plan import RoundPlan
+from pfels.schemes.setting import Setting
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.compression import project
+
+
+def create(setting: Setting) -> Pfels:
+    """PFELS, with error feedback where it is asked for."""
+    return PfelsWithFeedback(setting) if setting.error_feedback else Pfels(setting)
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,9 @@ class PfelsPlus:
             sending, h, P = sending[below], h[below], P[below]
         # share = 1: every single transmission stays within its power limit, not only the average one
         air = AirLink(h, P, level.beta, level.limit, bound=level.bound, share=1.0)
-        return RoundPlan.make(
-            self.setting, t, draws.cohort(t), sending=sending, subcarriers=self.setting.kept, air=air,
-            divisor=self.expected_transmitters(t), cohort_dependent=False, claimed=False,
+        return RoundPlan.over_air(
+            self.setting, t, draws.cohort(t), air, width=self.setting.kept, sending=sending,
+            divisor=self.expected_transmitters(t), cohort_dependent=False,
         )  # fmt: skip
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:

@@ -10,17 +10,33 @@ from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import UnionType
-from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from pfels.errors import InputError, nearest, quoted
 from pfels.privacy.events import Sampling
-from pfels.schemes import create
-from pfels.schemes.echo_settings import EchoSettings
-from pfels.schemes.related_settings import LiuSimeoneSettings, TruncatedInversionSettings
 
 if TYPE_CHECKING:
+    from pfels.schemes import (
+        artificial_noise,
+        dp_fedavg,
+        fedavg,
+        liu_simeone,
+        pfels_echo,
+        pfels_feedback,
+        pfels_plus,
+        truncated_inversion,
+        wfl_p,
+        wfl_pdp,
+    )
     from pfels.schemes.scheme import OwnSettings, Scheme
     from pfels.schemes.setting import Setting
+
+    # Import strings are hidden from mypy; here it holds each scheme to the protocol.
+    _: list[Callable[[Setting], Scheme]] = [
+        pfels_feedback.create, wfl_p.WflP, wfl_pdp.WflPdp, dp_fedavg.DpFedAvg, fedavg.FedAvg, pfels_plus.create,
+        pfels_echo.create, liu_simeone.LiuSimeone, artificial_noise.ArtificialNoise,
+        truncated_inversion.TruncatedInversion,
+    ]  # fmt: skip
 
 # Settings that not every scheme uses. All others are for all schemes.
 AIR = frozenset(
@@ -52,18 +68,19 @@ class BudgetBy(StrEnum):
 class SchemeEntry:
     """What is known of a scheme before it is built.
 
-    `uses` lists which of the PARTIAL settings it reads. `claims` says that it makes the paper's claim of
-    (`privacy.epsilon`, δ) per round. `sampling` is the only sampling it draws, None if `cohort.sampling` decides.
-    `budget` is how a budget sets its noise, None if nothing does. `settings` is the type of its own table. `assumes` is
-    what its privacy figures take for granted beyond those of the other schemes. `about` says in a line what it is.
+    `create` makes it for a setting, and `settings` is the type of its own table; both may be import strings,
+    `package.module:name`, whose module is imported when it is needed. `uses` lists which of the PARTIAL settings it
+    reads. `claims` says that it makes the paper's claim of (`privacy.epsilon`, δ) per round. `sampling` is the only
+    sampling it draws, None if `cohort.sampling` decides. `budget` is how a budget sets its noise, None if nothing does.
+    `assumes` is what its privacy figures assume beyond those of the other schemes. `about` says in a line what it is.
     """
 
-    create: "Callable[[Setting], Scheme]"
+    create: "Callable[[Setting], Scheme] | str"
     uses: frozenset[str] = frozenset()
     claims: bool = False
     sampling: Sampling | None = None
     budget: BudgetBy | None = None
-    settings: "type[OwnSettings] | None" = None
+    settings: "type[OwnSettings] | str | None" = None
     assumes: str = ""
     about: str = ""
 
@@ -73,11 +90,31 @@ class SchemeEntry:
             raise InputError(
                 f"uses: {unknown[0]} is not a setting that only some schemes use{nearest(unknown[0], PARTIAL)}"
             )
-        for name, field in (self.settings.model_fields if self.settings else {}).items():
-            if field.is_required() or not _is_scalar(field.annotation):
-                raise InputError(
-                    f"settings: {name} needs a default, and must be a number, a text, a choice or true/false"
-                )
+        if self.settings is not None and not isinstance(self.settings, str):
+            _require_scalars(self.settings)
+
+    def own_settings(self) -> "type[OwnSettings] | None":
+        """The type of the scheme's own table, if it has one."""
+        if not isinstance(self.settings, str):
+            return self.settings
+        found: type[OwnSettings] = _load(self.settings)
+        _require_scalars(found)
+        return found
+
+    def build(self, setting: "Setting") -> "Scheme":
+        """The scheme for a setting."""
+        create: Callable[[Setting], Scheme] = _load(self.create) if isinstance(self.create, str) else self.create
+        return create(setting)
+
+
+def _load(name: str) -> Any:
+    return EntryPoint(name, name, "").load()
+
+
+def _require_scalars(settings: "type[OwnSettings]") -> None:
+    for name, field in settings.model_fields.items():
+        if field.is_required() or not _is_scalar(field.annotation):
+            raise InputError(f"settings: {name} needs a default, and must be a number, a text, a choice or true/false")
 
 
 def _is_scalar(kind: object) -> bool:
@@ -89,57 +126,59 @@ def _is_scalar(kind: object) -> bool:
 
 _SCHEMES = {
     "pfels": SchemeEntry(
-        create.pfels,
+        "pfels.schemes.pfels_feedback:create",
         uses=AIR | WAVEFORM | {"training.clip", "compression.ratio", "compression.error_feedback", "privacy.epsilon"},
         claims=True,
         budget=BudgetBy.CLAIM,
         about="A random part of each update over the air, under power limits and a claim of ε per round (the paper's).",
     ),
     "wfl-p": SchemeEntry(
-        create.wfl_p,
+        "pfels.schemes.wfl_p:WflP",
         uses=AIR | WAVEFORM | {"training.clip"},
         about="Whole updates over the air, at the level that the power limits allow; no privacy limit.",
     ),
     "wfl-pdp": SchemeEntry(
-        create.wfl_pdp,
+        "pfels.schemes.wfl_pdp:WflPdp",
         uses=AIR | WAVEFORM | {"training.clip", "privacy.epsilon"},
         claims=True,
         budget=BudgetBy.CLAIM,
         about="Whole updates over the air, under power limits and a claim of ε per round.",
     ),
     "dp-fedavg": SchemeEntry(
-        create.dp_fedavg,
+        "pfels.schemes.dp_fedavg:DpFedAvg",
         uses=frozenset({"training.clip", "privacy.epsilon"}),
         claims=True,
         budget=BudgetBy.CLAIM,
         assumes="devices add their noise",
         about="Whole updates over ideal links; each device adds its share of the noise.",
     ),
-    "fedavg": SchemeEntry(create.fedavg, about="Whole updates over ideal links, without clipping, noise or privacy."),
+    "fedavg": SchemeEntry(
+        "pfels.schemes.fedavg:FedAvg", about="Whole updates over ideal links, without clipping, noise or privacy."
+    ),
     "pfels-plus": SchemeEntry(
-        create.pfels_plus,
+        "pfels.schemes.pfels_plus:create",
         uses=AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio"},
         sampling=Sampling.POISSON,
         budget=BudgetBy.TOTAL,
         about="PFELS with Poisson cohorts, one public level and a budget for all rounds; weak channels are silent.",
     ),
     "pfels-echo": SchemeEntry(
-        create.pfels_echo,
+        "pfels.schemes.pfels_echo:create",
         uses=AIR | WAVEFORM | TOTAL | {"channel.silent_below", "training.clip", "compression.ratio"},
         sampling=Sampling.TURNS,
         budget=BudgetBy.TOTAL,
-        settings=EchoSettings,
+        settings="pfels.schemes.echo_level:EchoSettings",
         about="Devices send in turns and repeat it with falling weights; the server decodes, which takes out noise.",
     ),
     "liu-simeone": SchemeEntry(
-        create.liu_simeone,
+        "pfels.schemes.liu_simeone:LiuSimeone",
         uses=AIR | WAVEFORM | TOTAL | {"training.clip"},
         budget=BudgetBy.TOTAL,
-        settings=LiuSimeoneSettings,
+        settings="pfels.schemes.liu_simeone:Settings",
         about="One budget, spread over rounds whose channels are known beforehand (Liu and Simeone 2021).",
     ),
     "artificial-noise": SchemeEntry(
-        create.artificial_noise,
+        "pfels.schemes.artificial_noise:ArtificialNoise",
         uses=AIR | {"training.clip", "privacy.epsilon"},
         claims=True,
         budget=BudgetBy.CLAIM,
@@ -147,10 +186,10 @@ _SCHEMES = {
         about="Devices align to the weakest and spend the rest of their power on noise (Seif, Tandon and Li 2020).",
     ),
     "truncated-inversion": SchemeEntry(
-        create.truncated_inversion,
+        "pfels.schemes.truncated_inversion:TruncatedInversion",
         uses=AIR | WAVEFORM | {"training.clip", "channel.silent_below", "privacy.epsilon"},
         budget=BudgetBy.SWITCH,
-        settings=TruncatedInversionSettings,
+        settings="pfels.schemes.truncated_inversion:Settings",
         about="Devices below a gain floor are silent, the others invert their channels (Zhu, Wang and Huang 2020).",
     ),
 }
@@ -217,7 +256,7 @@ def _installed() -> dict[str, list[EntryPoint]]:
 
 def load_scheme(name: str, setting: "Setting") -> "Scheme":
     """The scheme of that name, built for a setting."""
-    return scheme_entry(name).create(setting)
+    return scheme_entry(name).build(setting)
 
 
 def users_of(key: str) -> list[str]:

@@ -51,7 +51,7 @@ def require_sound(scheme: Scheme, draws: Draws, theta: Tensor) -> None:
         raise GuardError(f"{name}: over the air devices add noise if and only if their power limits count it (`added`)")
     if hasattr(scheme, "keep") and not hasattr(scheme, "send_and_keep"):
         raise GuardError(f"{name}: a scheme that has `keep` needs `send_and_keep` as well")
-    if plan.used_until is not None and not (hasattr(scheme, "send_and_keep") and hasattr(scheme, "decode")):
+    if plan.echo.used_until is not None and not (hasattr(scheme, "send_and_keep") and hasattr(scheme, "decode")):
         raise GuardError(f"{name}: a scheme whose devices repeat needs `send_and_keep` and `decode`")
     require_public_release(lambda: scheme, draws, theta)
 

@@ -178,7 +178,7 @@ def transmissions(
     energies: list[float] = []
     if remembers(scheme):
         x, rows = scheme.send_and_keep(plan, part, A, memory)
-        if plan.used_until is not None:  # what is repeated leaves the amplifier as it did at first
+        if plan.echo.used_until is not None:  # what is repeated leaves the amplifier as it did at first
             rows = _amplified(rows, draws.setting)
         kept = _rows(plan, plan.sending, part, rows)
     else:
@@ -210,9 +210,10 @@ def _amplified(rows: Tensor, setting: Setting) -> Tensor:
 def _rows(plan: RoundPlan, devices: DeviceIds, part: LocalUpdates, rows: Tensor) -> dict[int, Kept]:
     """What devices keep; the norms only where the vectors will be sent again."""
     ids = devices[part.places].tolist()
-    lengths = [0.0] * len(ids) if plan.used_until is None else norms(rows).tolist()
+    lengths = [0.0] * len(ids) if plan.echo.used_until is None else norms(rows).tolist()
     return {
-        device: Kept(row.clone(), norm, plan.used_until) for device, row, norm in zip(ids, rows, lengths, strict=True)
+        device: Kept(row.clone(), norm, plan.echo.used_until)
+        for device, row, norm in zip(ids, rows, lengths, strict=True)
     }
 
 

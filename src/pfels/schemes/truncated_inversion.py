@@ -15,11 +15,17 @@ from pfels.arrays import Reals
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
 from pfels.schemes.plan import AirLink, RoundPlan
-from pfels.schemes.related_settings import TruncatedInversionSettings
+from pfels.schemes.scheme import OwnSettings
 from pfels.schemes.wfl_p import WflP
 from pfels.uplink.channel import snr_at
 
 ROUNDING = 1e-12  # relative; |h| of a gain at the end of its law's range, which may be the floor, is rounded
+
+
+class Settings(OwnSettings):
+    """`private`: whether the claim per round limits the level, as it does in WFL-PDP; a common budget sets it."""
+
+    private: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,10 +39,10 @@ class TruncatedInversion(WflP):
         power_limit = g * math.sqrt(self._smallest_power()) / s.bound
         beta, limit = min((power_limit, "power"), (self._privacy_limit(), "privacy"))
         h, P = draws.gains(t, sending), draws.powers(sending)
-        return RoundPlan.make(
-            s, t, cohort, sending=sending, subcarriers=s.dimension, divisor=len(sending) or math.inf,
-            cohort_dependent=True, claimed=False, air=AirLink(h, P, beta, limit, bound=s.bound, share=1.0),
-        )  # fmt: skip
+        air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0)
+        return RoundPlan.over_air(
+            s, t, cohort, air, width=s.dimension, sending=sending, divisor=len(sending) or math.inf
+        )
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
         """The mean update of those who sent; the server knows how many they are. Zero if nobody did."""
@@ -56,5 +62,5 @@ class TruncatedInversion(WflP):
 
     def _privacy_limit(self) -> float:
         own = self.setting.own
-        private = isinstance(own, TruncatedInversionSettings) and own.private
+        private = isinstance(own, Settings) and own.private
         return self.setting.privacy_limit if private else math.inf

@@ -33,7 +33,7 @@ from pfels.studies.aggregate import aggregate
 from pfels.studies.budget import with_budget
 from pfels.studies.sweep import Point, run_points
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.channel import gain_exceeds, snr_at
+from pfels.uplink.channel import snr_at
 from pfels.uplink.clipping import clip
 from pfels.uplink.compression import lift, project
 from pfels.uplink.power import align, best_carried_level, can_transmit
@@ -100,13 +100,13 @@ class Variant:
 
     def _find_level(self) -> tuple[float, float]:
         """One β for the whole training, at most the claim's, and the share of devices that can carry it."""
-        s, gain, snr = self.setting, self.setting.gain_law, self.setting.snr_law
+        s, gain, snr = self.setting, self.setting.cell.gain, self.setting.cell.power
         powers = snr_at(QUANTILES, low_db=snr.low_db, high_db=snr.high_db, scale=snr.scale)
         amplitudes = np.sqrt(powers * s.dimension) * s.noise_std
 
         def carried(beta: float) -> float:
             needed = beta * self.reach / amplitudes
-            return float(gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high).mean())
+            return float(gain.exceeds(needed).mean())
 
         highest = float(amplitudes.max()) * gain.high / self.reach
         beta = best_carried_level(beta=min(self.privacy_limit, highest), carried=carried)

@@ -12,7 +12,7 @@ from pfels.config.scheme_settings import used_by
 from pfels.config.tree import Config
 from pfels.errors import InputError
 from pfels.report.groups import Comparison, Group, Settings, on_budget, used_settings
-from pfels.schemes.registry import TOTAL, BudgetBy, scheme_entry
+from pfels.schemes.registry import GROUPS, BudgetBy, scheme_entry
 
 OUT = "again"
 
@@ -92,7 +92,7 @@ def _brought(recipe: Recipe, budget: tuple[float, str]) -> Recipe:
     config = recipe.group.config.flat()
     if scheme_entry(recipe.scheme).budget is not BudgetBy.TOTAL or any(config[key] != same[key] for key in same):
         return recipe
-    kept = {key: value for key, value in recipe.changes.items() if key not in TOTAL}
+    kept = {key: value for key, value in recipe.changes.items() if key not in GROUPS["budget"]}
     return Recipe(recipe.group, recipe.preset, kept, budget)
 
 
@@ -146,7 +146,7 @@ def _recipe(group: Group, preset: str) -> Recipe | None:
     """The recipe from this preset, or None where a setting that must change cannot be written on a command line."""
     config, scheme = group.config, group.config.scheme
     budget = (config.privacy.total_epsilon, str(config.privacy.adversary)) if on_budget(group.runs[0]) else None
-    by_budget = {"privacy.epsilon", f"{scheme}.private", *TOTAL} if budget else set()
+    by_budget = {"privacy.epsilon", f"{scheme}.private", *GROUPS["budget"]} if budget else set()
     try:
         usual = used_settings(load_config(preset, {"scheme": scheme}))
         wanted = {key: value for key, value in used_settings(config).items() if key not in by_budget}

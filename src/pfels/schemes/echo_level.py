@@ -131,11 +131,11 @@ def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
     def shares(beta: float, weight: float) -> Reals:
         return carried_shares(setting, beta * weight * s)
 
-    strongest = s * setting.gain_margin  # what a device whose gain is underestimated may arrive with, at β = 1
+    strongest = s * setting.cell.margin  # what a device whose gain is underestimated may arrive with, at β = 1
     once = calibrate(
         adversary=Adversary.SERVER, epsilon=setting.budget.epsilon, delta=setting.delta, rounds=setting.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=1,
-        exposure=setting.exposure_bound,
+        exposure=setting.cell.exposure_bound,
     )  # fmt: skip
     # (1 + 1e-9): so that the rounding of a running sum spends no more
     cost = cost_of(weights, blocks=blocks, groups=setting.groups, rounds=setting.rounds)

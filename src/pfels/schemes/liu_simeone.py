@@ -64,13 +64,13 @@ class LiuSimeone(WflP):
     def required_noise(self) -> RequiredNoise:
         """The noise of the last round, before anybody is drawn: as if a device took part in every round, and power
         never limited the level."""
-        s, shares = self.setting, self._shares() ** 2 * self.setting.exposure_bound
+        s, shares = self.setting, self._shares() ** 2 * self.setting.cell.exposure_bound
         if s.budget.adversary is not Adversary.SERVER:
             raise InputError(f"--adversary {s.budget.adversary}: {COHORT_DEPENDENT}; ask for --adversary server")
         allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2
         z = float(np.sqrt(shares.sum() / allowed)) / SAFE
         loss = server_loss(mu_squared=float(shares.sum()) / z**2, participations=s.rounds, delta=s.delta)
-        beta = beta_at(noise_multiplier=z, bound=s.bound * s.gain_margin, noise_std=s.noise_std)
+        beta = beta_at(noise_multiplier=z, bound=s.bound * s.cell.margin, noise_std=s.noise_std)
         return RequiredNoise(z, beta, loss)
 
     def _shares(self) -> Reals:
@@ -115,12 +115,12 @@ class LiuSimeone(WflP):
             return levels
 
         def excess(log_level: float) -> float:
-            costs = (at(log_level)[rounds] * s.bound * s.gain_margin / s.noise_std) ** 2 * exposed
+            costs = (at(log_level)[rounds] * s.bound * s.cell.margin / s.noise_std) ** 2 * exposed
             return float(np.bincount(who, costs, minlength=1).max() - allowed)
 
         # At the lowest ν even a device in all rounds is within the budget; from the highest on, power limits all.
         finite = power_limits[np.isfinite(power_limits)]
-        strongest = s.bound * s.gain_margin * np.sqrt(s.exposure_bound)
+        strongest = s.bound * s.cell.margin * np.sqrt(s.cell.exposure_bound)
         low = np.log(np.sqrt(allowed / len(shares)) * s.noise_std / strongest)
         high = np.log(finite.max(initial=1.0) / shares.min()) + 1
         if not len(who) or high <= low or excess(high) <= 0:

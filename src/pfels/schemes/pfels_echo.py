@@ -107,7 +107,7 @@ class PfelsEcho:
         """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""
         s, z = self.setting, self.level.noise_multiplier
         turns = turns_per_device(devices=s.devices, cohort=s.cohort_size, rounds=s.rounds)
-        cost = s.exposure_bound * worst_cost(self.level, s) / z**2
+        cost = s.cell.exposure_bound * worst_cost(self.level, s) / z**2
         loss = server_loss(mu_squared=cost, participations=turns, delta=s.delta)
         if s.budget.adversary is not Adversary.SERVER:  # in turns nobody is hidden from anybody
             loss = replace(loss, adversary=s.budget.adversary, why=IN_TURNS)
@@ -131,7 +131,7 @@ class PfelsEcho:
 
     def _able(self, h: Gains, P: Reals, weights: Reals) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
         able = can_transmit(h, P, beta=self.level.beta * weights, bound=self.level.bound)
-        return able & (np.abs(h) >= self.setting.silent_below)
+        return able & (np.abs(h) >= self.setting.cell.silent_below)
 
     def _width(self, t: int) -> int:
         """How many coordinates the block of round t has: the first blocks have one more where they are not even."""

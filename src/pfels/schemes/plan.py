@@ -135,7 +135,7 @@ class RoundPlan:
         arrives as strong as its gain error allows. `cohort_dependent` is False only where level, index set and divisor
         do not depend on who was drawn.
         """
-        sending, margin = cohort if sending is None else sending, setting.gain_margin
+        sending, margin = cohort if sending is None else sending, setting.cell.margin
         arriving = air.noise_std(setting.noise_std, width=width, margin=margin)
         z = noise_multiplier_at(beta=air.beta, bound=air.bound * margin, noise_std=arriving)
         weights = None if air.weights is None else tuple(air.weights.tolist())

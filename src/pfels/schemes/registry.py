@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from pfels.errors import InputError, nearest, quoted
 from pfels.privacy.events import Sampling
+from pfels.uplink.effects.cell import EFFECTS, installed_effects
 
 if TYPE_CHECKING:
     from pfels.schemes import (
@@ -38,19 +39,24 @@ if TYPE_CHECKING:
         truncated_inversion.TruncatedInversion,
     ]  # fmt: skip
 
-# Settings that not every scheme uses. All others are for all schemes.
-AIR = frozenset(
-    f"channel.{key}"
-    for key in (
-        "gain_mean", "gain_min", "gain_max", "noise_std", "snr_min_db", "snr_max_db", "snr_scale",
-        "antennas", "csi_error_db", "delay_spread_ns", "fade_limit_db",
-    )
-)  # fmt: skip
-# What a channel does beyond a gain. Noise that devices add would arrive other than planned, so not every scheme may.
-WAVEFORM = frozenset(f"channel.{key}" for key in ("phase_error_deg", "timing_error_us", "clipping_db", "model"))
-TOTAL = frozenset({"privacy.total_epsilon", "privacy.adversary"})
-OFF_BY_DEFAULT = WAVEFORM | {"channel.silent_below", "compression.kind", "compression.error_feedback"}
-PARTIAL = AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio", "privacy.epsilon"}
+# Groups of settings that not every scheme uses: those of the channel's effects, by what an effect asks of a scheme, and
+# some others. All settings that are in no group are for all schemes.
+GROUPS = {
+    **{
+        needs: frozenset(f"channel.{key}" for kind in EFFECTS if kind.needs == needs for key in kind.model_fields)
+        for needs in ("channel", "waveform", "silence")
+    },
+    "receiver": frozenset(f"channel.{key}" for key in ("noise_std", "snr_min_db", "snr_max_db", "snr_scale")),
+    "clip": frozenset({"training.clip"}),
+    "ratio": frozenset({"compression.ratio"}),
+    "mask": frozenset({"compression.kind"}),
+    "feedback": frozenset({"compression.error_feedback"}),
+    "claim": frozenset({"privacy.epsilon"}),
+    "budget": frozenset({"privacy.total_epsilon", "privacy.adversary"}),
+}
+GROUP_OF = {key: group for group, keys in GROUPS.items() for key in keys}
+OFF_BY_DEFAULT = ("waveform", "silence", "mask", "feedback")
+AIR = frozenset({"channel", "receiver"})
 
 
 NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
@@ -69,7 +75,7 @@ class SchemeEntry:
     """What is known of a scheme before it is built.
 
     `create` makes it for a setting, and `settings` is the type of its own table; both may be import strings,
-    `package.module:name`, whose module is imported when it is needed. `uses` lists which of the PARTIAL settings it
+    `package.module:name`, whose module is imported when it is needed. `uses` lists which of the GROUPS of settings it
     reads. `claims` says that it makes the paper's claim of (`privacy.epsilon`, δ) per round. `sampling` is the only
     sampling it draws, None if `cohort.sampling` decides. `budget` is how a budget sets its noise, None if nothing does.
     `assumes` is what its privacy figures assume beyond those of the other schemes. `about` says in a line what it is.
@@ -85,11 +91,9 @@ class SchemeEntry:
     about: str = ""
 
     def __post_init__(self) -> None:
-        unknown = sorted(self.uses - PARTIAL)
+        unknown = sorted(self.uses - GROUPS.keys())
         if unknown:
-            raise InputError(
-                f"uses: {unknown[0]} is not a setting that only some schemes use{nearest(unknown[0], PARTIAL)}"
-            )
+            raise InputError(f"uses: {unknown[0]} is not a group of settings{nearest(unknown[0], GROUPS)}")
         if self.settings is not None and not isinstance(self.settings, str):
             _require_scalars(self.settings)
 
@@ -127,26 +131,26 @@ def _is_scalar(kind: object) -> bool:
 _SCHEMES = {
     "pfels": SchemeEntry(
         "pfels.schemes.pfels_feedback:create",
-        uses=AIR | WAVEFORM | {"training.clip", "compression.ratio", "compression.error_feedback", "privacy.epsilon"},
+        uses=AIR | {"waveform", "clip", "ratio", "feedback", "claim"},
         claims=True,
         budget=BudgetBy.CLAIM,
         about="A random part of each update over the air, under power limits and a claim of ε per round (the paper's).",
     ),
     "wfl-p": SchemeEntry(
         "pfels.schemes.wfl_p:WflP",
-        uses=AIR | WAVEFORM | {"training.clip"},
+        uses=AIR | {"waveform", "clip"},
         about="Whole updates over the air, at the level that the power limits allow; no privacy limit.",
     ),
     "wfl-pdp": SchemeEntry(
         "pfels.schemes.wfl_pdp:WflPdp",
-        uses=AIR | WAVEFORM | {"training.clip", "privacy.epsilon"},
+        uses=AIR | {"waveform", "clip", "claim"},
         claims=True,
         budget=BudgetBy.CLAIM,
         about="Whole updates over the air, under power limits and a claim of ε per round.",
     ),
     "dp-fedavg": SchemeEntry(
         "pfels.schemes.dp_fedavg:DpFedAvg",
-        uses=frozenset({"training.clip", "privacy.epsilon"}),
+        uses=frozenset({"clip", "claim"}),
         claims=True,
         budget=BudgetBy.CLAIM,
         assumes="devices add their noise",
@@ -157,14 +161,14 @@ _SCHEMES = {
     ),
     "pfels-plus": SchemeEntry(
         "pfels.schemes.pfels_plus:create",
-        uses=AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio"},
+        uses=AIR | {"budget", *OFF_BY_DEFAULT, "clip", "ratio"},
         sampling=Sampling.POISSON,
         budget=BudgetBy.TOTAL,
         about="PFELS with Poisson cohorts, one public level and a budget for all rounds; weak channels are silent.",
     ),
     "pfels-echo": SchemeEntry(
         "pfels.schemes.pfels_echo:create",
-        uses=AIR | WAVEFORM | TOTAL | {"channel.silent_below", "training.clip", "compression.ratio"},
+        uses=AIR | {"waveform", "budget", "silence", "clip", "ratio"},
         sampling=Sampling.TURNS,
         budget=BudgetBy.TOTAL,
         settings="pfels.schemes.echo_level:EchoSettings",
@@ -172,14 +176,14 @@ _SCHEMES = {
     ),
     "liu-simeone": SchemeEntry(
         "pfels.schemes.liu_simeone:LiuSimeone",
-        uses=AIR | WAVEFORM | TOTAL | {"training.clip"},
+        uses=AIR | {"waveform", "budget", "clip"},
         budget=BudgetBy.TOTAL,
         settings="pfels.schemes.liu_simeone:Settings",
         about="One budget, spread over rounds whose channels are known beforehand (Liu and Simeone 2021).",
     ),
     "artificial-noise": SchemeEntry(
         "pfels.schemes.artificial_noise:ArtificialNoise",
-        uses=AIR | {"training.clip", "privacy.epsilon"},
+        uses=AIR | {"clip", "claim"},
         claims=True,
         budget=BudgetBy.CLAIM,
         assumes="all devices of a round add their noise",
@@ -187,7 +191,7 @@ _SCHEMES = {
     ),
     "truncated-inversion": SchemeEntry(
         "pfels.schemes.truncated_inversion:TruncatedInversion",
-        uses=AIR | WAVEFORM | {"training.clip", "channel.silent_below", "privacy.epsilon"},
+        uses=AIR | {"waveform", "clip", "silence", "claim"},
         budget=BudgetBy.SWITCH,
         settings="pfels.schemes.truncated_inversion:Settings",
         about="Devices below a gain floor are silent, the others invert their channels (Zhu, Wang and Huang 2020).",
@@ -259,6 +263,13 @@ def load_scheme(name: str, setting: "Setting") -> "Scheme":
     return scheme_entry(name).build(setting)
 
 
+def uses_setting(name: str, key: str) -> bool:
+    """Whether a scheme uses a setting, which may be one of an effect of another package."""
+    table = key.partition(".")[0]
+    group = installed_effects()[table].needs if table in installed_effects() else GROUP_OF.get(key)
+    return group is None or group in scheme_entry(name).uses
+
+
 def users_of(key: str) -> list[str]:
     """The schemes that use a setting which not every scheme uses."""
-    return [name for name in usable_schemes() if key in scheme_entry(name).uses]
+    return [name for name in usable_schemes() if uses_setting(name, key)]

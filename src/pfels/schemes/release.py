@@ -88,5 +88,5 @@ def _variations(draws: Draws) -> Iterator[Draws]:
     setting = draws.setting
     sizes = {1, setting.cohort_size} if setting.sampling is Sampling.POISSON else {setting.cohort_size}
     for drawn in sorted(sizes):
-        for gain in (setting.gain_law.low, setting.gain_law.high):
+        for gain in (setting.cell.gain.gain_min, setting.cell.gain.gain_max):
             yield OtherCohort(setting, draws.seed, draws.device, start=draws.start, drawn=drawn, gain=gain)

@@ -13,9 +13,7 @@ from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.repeat import repeat
 from pfels.schemes.scheme import Scheme, adds_noise, decodes, keeps_unsent, remembers
-from pfels.schemes.setting import Setting
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.amplifier import clip_peaks
 from pfels.uplink.clipping import check_sensitivity, norms, silence_non_finite
 from pfels.uplink.power import energy
 
@@ -179,12 +177,12 @@ def transmissions(
     if remembers(scheme):
         x, rows = scheme.send_and_keep(plan, part, A, memory)
         if plan.echo.used_until is not None:  # what is repeated leaves the amplifier as it did at first
-            rows = _amplified(rows, draws.setting)
+            rows = draws.setting.cell.amplified(rows)
         kept = _rows(plan, plan.sending, part, rows)
     else:
         x = scheme.send(plan, part, A)
     if plan.air is not None:
-        x = _amplified(x, draws.setting)
+        x = draws.setting.cell.amplified(x)
         spent = plan.check_signals(x, part.places)
     elif plan.event.noise_multiplier > 0:
         check_sensitivity(x, bound=scheme.setting.bound)
@@ -198,13 +196,6 @@ def transmissions(
     if plan.air is not None:
         energies = (spent if plan.air.added is None else energy(x)).tolist()
     return Transmissions(x, kept, energies)
-
-
-def _amplified(rows: Tensor, setting: Setting) -> Tensor:
-    """Signals as they leave the amplifiers: no longer than before, and scaled as the signals are."""
-    if setting.clipping_db is None:
-        return rows
-    return clip_peaks(rows, clipping_db=setting.clipping_db, subcarriers=setting.band.subcarriers)
 
 
 def _rows(plan: RoundPlan, devices: DeviceIds, part: LocalUpdates, rows: Tensor) -> dict[int, Kept]:

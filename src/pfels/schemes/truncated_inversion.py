@@ -52,11 +52,11 @@ class TruncatedInversion(WflP):
     def floor(self) -> float:
         """g: `channel.silent_below`, or else the g that maximises g·P(|h| ≥ g), level times share of senders: the mean
         of an exponential law."""
-        law = self.setting.gain_law
-        return min(max(self.setting.silent_below or law.mean, law.low), law.high)
+        cell, law = self.setting.cell, self.setting.cell.gain
+        return min(max(cell.silent_below or law.gain_mean, law.gain_min), law.gain_max)
 
     def _smallest_power(self) -> float:
-        s, law = self.setting, self.setting.snr_law
+        s, law = self.setting, self.setting.cell.power
         smallest: Reals = snr_at(np.zeros(1), low_db=law.low_db, high_db=law.high_db, scale=law.scale)
         return float(smallest[0]) * s.dimension * s.noise_std**2
 

@@ -19,7 +19,7 @@ from pfels.config.load import load_config
 from pfels.config.tree import Config
 from pfels.experiment.directory import point_name
 from pfels.experiment.forecast import forecast_run
-from pfels.paper.documents import write
+from pfels.paper.reproduce import write_files
 from pfels.privacy.calibration import Budget, participation_cap
 from pfels.report.terminal import spread
 from pfels.runtime.lazy_torch import Tensor
@@ -210,7 +210,7 @@ def main() -> None:
             f"  energy {row['energy']['mean']:.3g}  ε server {row['privacy']['server']['epsilon']:.3f}"
         )
     about = {"preset": asked.preset, "budget": budget.settings(), "common": common, "schemes": rows}
-    print("\n".join(write(about, "table", asked.out / f"ablation-{asked.preset}")))
+    print("\n".join(write_files(about, "table", asked.out / f"ablation-{asked.preset}")))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ from pfels.privacy.calibration import RequiredNoise
 from pfels.privacy.events import Adversary, turns_per_device
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
-from pfels.schemes.echo_level import EchoLevel, echo_level, worst_cost
-from pfels.schemes.echo_plan import echo_plan
+from pfels.schemes.echo_level import EchoLevel, echo_level, echo_plan, worst_cost
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import AirLink, Echo, RoundPlan
 from pfels.schemes.setting import Setting

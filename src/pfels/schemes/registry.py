@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         artificial_noise,
         dp_fedavg,
         fedavg,
+        feedback,
         liu_simeone,
         pfels_echo,
-        pfels_feedback,
         pfels_plus,
         truncated_inversion,
         wfl_p,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     # Import strings are hidden from mypy; here it holds each scheme to the protocol.
     _: list[Callable[[Setting], Scheme]] = [
-        pfels_feedback.create, wfl_p.WflP, wfl_pdp.WflPdp, dp_fedavg.DpFedAvg, fedavg.FedAvg, pfels_plus.create,
+        feedback.create, wfl_p.WflP, wfl_pdp.WflPdp, dp_fedavg.DpFedAvg, fedavg.FedAvg, pfels_plus.create,
         pfels_echo.create, liu_simeone.LiuSimeone, artificial_noise.ArtificialNoise,
         truncated_inversion.TruncatedInversion,
     ]  # fmt: skip
@@ -130,7 +130,7 @@ def _is_scalar(kind: object) -> bool:
 
 _SCHEMES = {
     "pfels": SchemeEntry(
-        "pfels.schemes.pfels_feedback:create",
+        "pfels.schemes.feedback:create",
         uses=AIR | {"waveform", "clip", "ratio", "feedback", "claim"},
         claims=True,
         budget=BudgetBy.CLAIM,

@@ -48,7 +48,7 @@ class CyclicPfels(Pfels):
 # %%
 entry = SchemeEntry(
     CyclicPfels,
-    uses=AIR | {"training.clip", "compression.ratio", "privacy.epsilon"},
+    uses=AIR | {"clip", "ratio", "claim"},
     claims=True,
     budget=BudgetBy.CLAIM,
 )

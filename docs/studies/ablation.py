@@ -19,7 +19,7 @@ from pfels.config.load import load_config
 from pfels.config.tree import Config
 from pfels.experiment.directory import point_name
 from pfels.experiment.forecast import forecast_run
-from pfels.paper.documents import write
+from pfels.paper.reproduce import write_files
 from pfels.privacy.calibration import Budget, participation_cap
 from pfels.report.terminal import spread
 from pfels.runtime.lazy_torch import Tensor
@@ -33,7 +33,7 @@ from pfels.studies.aggregate import aggregate
 from pfels.studies.budget import with_budget
 from pfels.studies.sweep import Point, run_points
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.channel import gain_exceeds, snr_at
+from pfels.uplink.channel import snr_at
 from pfels.uplink.clipping import clip
 from pfels.uplink.compression import lift, project
 from pfels.uplink.power import align, best_carried_level, can_transmit
@@ -77,10 +77,8 @@ class Variant:
         beta, limit = align(h, P, bound=self.bound, share=share, privacy_limit=self.privacy_limit)
         if self.public_level:
             beta, limit = self.level[0], "privacy"
-        return RoundPlan.make(
-            s, t, draws.cohort(t), sending=sending, subcarriers=s.kept, cohort_dependent=True,
-            claimed=True, air=AirLink(h, P, beta, limit, bound=self.bound, share=share),
-        )  # fmt: skip
+        air = AirLink(h, P, beta, limit, bound=self.bound, share=share)
+        return RoundPlan.over_air(s, t, draws.cohort(t), air, width=s.kept, claimed=True, sending=sending)
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
         """The shared index set."""
@@ -102,13 +100,13 @@ class Variant:
 
     def _find_level(self) -> tuple[float, float]:
         """One β for the whole training, at most the claim's, and the share of devices that can carry it."""
-        s, gain, snr = self.setting, self.setting.gain_law, self.setting.snr_law
+        s, gain, snr = self.setting, self.setting.cell.gain, self.setting.cell.power
         powers = snr_at(QUANTILES, low_db=snr.low_db, high_db=snr.high_db, scale=snr.scale)
         amplitudes = np.sqrt(powers * s.dimension) * s.noise_std
 
         def carried(beta: float) -> float:
             needed = beta * self.reach / amplitudes
-            return float(gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high).mean())
+            return float(gain.exceeds(needed).mean())
 
         highest = float(amplitudes.max()) * gain.high / self.reach
         beta = best_carried_level(beta=min(self.privacy_limit, highest), carried=carried)
@@ -212,7 +210,7 @@ def main() -> None:
             f"  energy {row['energy']['mean']:.3g}  ε server {row['privacy']['server']['epsilon']:.3f}"
         )
     about = {"preset": asked.preset, "budget": budget.settings(), "common": common, "schemes": rows}
-    print("\n".join(write(about, "table", asked.out / f"ablation-{asked.preset}")))
+    print("\n".join(write_files(about, "table", asked.out / f"ablation-{asked.preset}")))
 
 
 if __name__ == "__main__":

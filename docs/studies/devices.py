@@ -16,7 +16,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from pfels.paper.documents import write
+from pfels.paper.reproduce import write_files
 from pfels.privacy.calibration import Budget
 from pfels.report.terminal import spread
 from pfels.studies.compare import compare
@@ -90,7 +90,7 @@ def main() -> None:
         for epsilon in EPSILONS
         for row in rows_at(devices, epsilon, seeds=seeds, jobs=asked.jobs, out=asked.out)
     ]
-    print("\n".join(write({"points": rows, "seeds": seeds}, "table", asked.out / "devices")))
+    print("\n".join(write_files({"points": rows, "seeds": seeds}, "table", asked.out / "devices")))
     draw(rows, asked.out / "devices.png")
 
 

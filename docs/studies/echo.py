@@ -27,7 +27,7 @@ import echo_dropout  # noqa: F401 (it registers a scheme)
 from pfels.config.load import load_config
 from pfels.config.scheme_settings import used_by
 from pfels.experiment.link import link_of
-from pfels.paper.documents import write
+from pfels.paper.reproduce import write_files
 from pfels.privacy.calibration import Budget
 from pfels.report.terminal import spread
 from pfels.studies.aggregate import aggregate
@@ -227,7 +227,7 @@ def main() -> None:
     for part in given.parts:
         rows = PARTS[part](asked)
         if part != "picture":
-            print("\n".join(write({"points": rows, "seeds": asked.seeds}, "table", asked.out / f"echo-{part}")))
+            print("\n".join(write_files({"points": rows, "seeds": asked.seeds}, "table", asked.out / f"echo-{part}")))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from pfels.arrays import DeviceIds, Gains
 from pfels.schemes.draws import Draws
-from pfels.schemes.echo_level import echo_level
-from pfels.schemes.echo_settings import EchoSettings
+from pfels.schemes.echo_level import EchoSettings, echo_level
 from pfels.schemes.pfels_echo import PfelsEcho
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.registry import SchemeEntry, register, scheme_entry

@@ -17,7 +17,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from pfels.paper.documents import write
+from pfels.paper.reproduce import write_files
 from pfels.privacy.calibration import Budget
 from pfels.report.terminal import spread
 from pfels.studies.compare import compare
@@ -87,7 +87,7 @@ def main() -> None:
     for key, (_, levels) in IMPAIRMENTS.items():
         for level in levels:
             rows += rows_at(asked.preset, key, level, **how)
-    print("\n".join(write({"points": rows, "seeds": seeds}, "table", out / f"impairments-{asked.preset}")))
+    print("\n".join(write_files({"points": rows, "seeds": seeds}, "table", out / f"impairments-{asked.preset}")))
     title = f"{asked.preset}, ε = {BUDGETS[asked.preset]:g} against the server, {len(seeds)} seeds"
     draw(rows, out / f"impairments-{asked.preset}.png", title=title)
 

@@ -29,7 +29,7 @@ from pfels.runtime.files import write_atomically
 from pfels.schemes.memory import Memory
 from pfels.schemes.round import local_updates, transmissions
 from pfels.uplink import tdl, waveform
-from pfels.uplink.amplifier import clip_peaks, peaks_db
+from pfels.uplink.effects.amplifier import clip_peaks, peaks_db
 
 SUBCARRIERS, SPACING_HZ, FADE_LIMIT_DB = 300, 15e3, 10.0
 GRID = waveform.Grid.of(subcarriers=SUBCARRIERS, spacing_hz=SPACING_HZ)

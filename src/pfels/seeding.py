@@ -49,6 +49,7 @@ class Purpose(IntEnum):
     TIMING_ERROR = 18
     INTERLEAVER = 19
     CANARY = 20
+    EFFECT = 21
 
 
 @dataclass(frozen=True)

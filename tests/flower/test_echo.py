@@ -46,8 +46,8 @@ def plans(experiment: Experiment) -> list[RoundPlan]:
 
 def repeating(plan: RoundPlan, *, before: int, partition: int | None = None) -> list[int]:
     """The devices of a plan that repeat a turn from before a round, of one node or of all."""
-    assert plan.turns is not None
-    devices = plan.sending[plan.turns < min(before, plan.round)].tolist()
+    assert plan.echo.turns is not None
+    devices = plan.sending[plan.echo.turns < min(before, plan.round)].tolist()
     return [device for device in devices if partition is None or device % 4 == partition]
 
 
@@ -70,7 +70,7 @@ def test_a_node_that_restarts_is_silent_until_its_devices_next_turns(flower: Flo
 def test_what_is_not_repeated_is_not_taken_out_of_the_sum(experiment: Experiment, plans: list[RoundPlan]):
     """Of a turn, the share of those heard at it that are heard again is taken out; by default everybody was heard."""
     scheme, plan, theta = experiment.scheme, plans[6], torch.zeros(experiment.setting.dimension)
-    turns = {turn: np.flatnonzero(plan.turns == turn).tolist() for turn in (3, 5)}
+    turns = {turn: np.flatnonzero(plan.echo.turns == turn).tolist() for turn in (3, 5)}
     decoded = {turn: torch.full_like(theta, float(turn)) for turn in turns}
     heard = {3: set(plan.sending[turns[3][:8]].tolist())}  # at its turn, eight of those who are to repeat now
     here = ServerRound.begin(scheme, experiment.draws, plan, theta, decoded=decoded, heard=heard)

@@ -10,7 +10,7 @@ from pfels.config.load import load_config
 from pfels.experiment.reader import find
 from pfels.privacy.calibration import Budget
 from pfels.privacy.events import Adversary
-from pfels.report.commands import comparison_command
+from pfels.report.commands import one_command, recipes
 from pfels.report.groups import Comparison, comparisons, used_settings
 from pfels.report.page import write_report
 from pfels.studies.compare import compare
@@ -47,11 +47,13 @@ def test_the_one_command_has_every_setting_in_use_and_names_no_file_of_this_mach
     assert str(tmp_path) not in study["command"]
 
 
-def test_from_stored_configs_the_one_command_starts_from_one_that_has_every_setting_in_use(tmp_path: Path):
+def test_from_stored_configs_the_one_command_has_every_setting_in_use(tmp_path: Path):
     for scheme in ("wfl-p", "wfl-pdp"):
         finish(tmp_path / scheme, scheme=scheme, privacy__epsilon=0.7)
-    words = shlex.split(str(comparison_command(only(tmp_path))))
-    assert words[:5] == ["pfels", "compare", str(tmp_path / "wfl-pdp" / "config.toml"), "--schemes", "wfl-p,wfl-pdp"]
+    files = [str(tmp_path / scheme / "config.toml") for scheme in ("wfl-p", "wfl-pdp")]
+    words = shlex.split(str(one_command(recipes(only(tmp_path), files))))
+    assert words[:5] == ["pfels", "compare", files[0], "--schemes", "wfl-p,wfl-pdp"]
+    assert "privacy.epsilon=0.7" in words  # wfl-p's own config has the default
 
 
 def test_the_printed_commands_repeat_the_runs_to_the_bit(here: Any, tmp_path: Path):

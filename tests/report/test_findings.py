@@ -170,7 +170,7 @@ def test_words_for_epsilon_name_delta_and_change_only_at_the_steps():
 
 def test_every_scheme_of_the_package_says_in_a_line_what_it_is(runs: dict[str, Path], tmp_path: Path):
     lines = {name: scheme_entry(name).about for name in scheme_names()}
-    own = {name: line for name, line in lines.items() if scheme_entry(name).create.__module__ == "pfels.schemes.create"}
+    own = {name: line for name, line in lines.items() if isinstance(scheme_entry(name).create, str)}
     assert len(own) >= 10
     assert all(20 <= len(line) <= 120 and line.endswith(".") for line in own.values())
     page = Page(Path(write_report([runs["pfels"], runs["fedavg"]], tmp_path / "page.html")["report"]))

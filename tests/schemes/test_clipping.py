@@ -10,7 +10,7 @@ from pfels.errors import InputError
 from pfels.experiment.loop import run
 from pfels.experiment.setup import build
 from pfels.runtime.threads import one_thread_each
-from pfels.schemes.exposure import as_received
+from pfels.schemes.exposure import plan_round
 from pfels.schemes.memory import Memory
 from pfels.schemes.round import local_updates, transmissions
 
@@ -31,7 +31,7 @@ def test_clipping_shortens_signals_and_costs_no_privacy(scheme: str):
 def test_what_a_device_repeats_is_what_left_its_amplifier_at_first():
     e = build(demo("pfels-echo", channel__clipping_db=0.0))
     theta = e.network.initial(np.random.default_rng(0))
-    plan = as_received(e.scheme.prepare(e.draws, 0), e.draws)
+    plan = plan_round(e.scheme, e.draws, 0)
     with one_thread_each():
         for part, _ in local_updates(e.training, e.draws, theta, 0, plan.training):
             sent = transmissions(e.scheme, e.draws, plan, part, None, memory=Memory())

@@ -14,8 +14,9 @@ from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
 from pfels.privacy.calibration import Budget
 from pfels.schemes.draws import Draws
-from pfels.schemes.exposure import as_received
+from pfels.schemes.exposure import plan_round
 from pfels.studies.budget import with_budget
+from pfels.uplink.effects.antennas import Antennas
 
 AIR_SCHEMES = ("pfels", "wfl-p", "wfl-pdp", "pfels-plus", "pfels-echo", "liu-simeone", "truncated-inversion")
 FLOOR = {"channel.silent_below": 0.02}
@@ -31,7 +32,7 @@ def demo(scheme: str, **settings):
 def test_the_ledger_prices_what_the_best_combination_of_all_antennas_hears(scheme: str):
     link = link_of(demo(scheme, channel__antennas=3))
     for t in (0, 7):
-        plan = as_received(link.scheme.prepare(link.draws, t), link.draws)
+        plan = plan_round(link.scheme, link.draws, t)
         air, who = plan.require_air(), plan.sending
         others = link.draws.other_strengths(t, who, antennas=3)
         # A longest signal x = (level/|h|)·s arrives at antenna m with norm |h_m|·‖x‖, under noise of σ₀ at each.
@@ -53,10 +54,10 @@ class Loudest(Draws):
     """The worst that can be drawn: every device at the floor, every other antenna at the strongest gain."""
 
     def gains(self, t, devices):
-        return np.full(len(devices), self.setting.gain_floor, complex)
+        return np.full(len(devices), self.setting.cell.gain_floor, complex)
 
     def other_strengths(self, t, devices, *, antennas):
-        return np.full((antennas - 1, len(devices)), self.setting.gain_law.high)
+        return np.full((antennas - 1, len(devices)), self.setting.cell.gain.gain_max)
 
 
 @pytest.mark.parametrize("scheme", ["pfels-plus", "pfels-echo"])
@@ -69,7 +70,7 @@ def test_a_budget_holds_against_several_antennas_whatever_is_drawn(scheme: str, 
     worst = Loudest(link.setting, config.seed)
     spent = np.zeros(link.setting.devices)
     for t in range(config.rounds):
-        plan = as_received(link.scheme.prepare(worst, t), worst)
+        plan = plan_round(link.scheme, worst, t)
         assert len(plan.sending)  # the floor lets them send, or there would be nothing to see
         spent[list(plan.event.participants)] += plan.event.server_costs
     from pfels.privacy.gaussian import gaussian_epsilon
@@ -88,9 +89,9 @@ def test_a_claim_is_lowered_until_the_very_rounds_meet_the_budget_with_two_anten
 def test_noise_that_devices_add_is_granted_to_several_antennas():
     config = demo("artificial-noise")
     link = link_of(config)
-    plan = as_received(link.scheme.prepare(link.draws, 0), link.draws)
+    plan = plan_round(link.scheme, link.draws, 0)
     two = link_of(demo("artificial-noise", channel__antennas=2))
-    heard = as_received(two.scheme.prepare(two.draws, 0), two.draws)
+    heard = plan_round(two.scheme, two.draws, 0)
     receiver_alone = (heard.beta * heard.air.bound / two.setting.noise_std) ** 2
     assert (heard.event.server_costs >= receiver_alone * (1 - 1e-12)).all()
     assert (plan.event.server_costs < receiver_alone).all()
@@ -103,11 +104,11 @@ def test_the_table_by_antennas_is_what_runs_with_so_many_antennas_are_charged():
     for m in (1, 2, 4):
         # the level stays that of one antenna: only what is heard changes
         link = link_of(demo("pfels-plus"))
-        many = replace(link.setting, antennas=m)
+        many = replace(link.setting, cell=replace(link.setting.cell, effects=(Antennas(antennas=m),)))
         draws = Draws(many, link.draws.seed)
         spent = np.zeros(many.devices)
         for t in range(20):
-            event = as_received(link.scheme.prepare(draws, t), draws).event
+            event = plan_round(link.scheme, draws, t).event
             spent[list(event.participants)] += event.server_costs
         assert costs.server[m] == pytest.approx(spent.max(), rel=1e-12)
     assert costs.server[2] <= (costs.server[1] + costs.eavesdropper) * (1 + 1e-12)
@@ -119,7 +120,7 @@ def test_no_gain_error_within_its_bound_lets_a_device_arrive_with_more_than_is_p
     link = link_of(demo(scheme, channel__csi_error_db=3.0))
     margin = 10 ** (3 / 20)
     for t in range(5):
-        plan = as_received(link.scheme.prepare(link.draws, t), link.draws)
+        plan = plan_round(link.scheme, link.draws, t)
         air = plan.require_air()
         arriving = np.abs(air.true_gains) * air.levels / np.abs(air.gains) * air.bound
         weakest_noise = air.noise_std(link.setting.noise_std, width=plan.subcarriers, margin=margin)
@@ -145,7 +146,7 @@ def test_phase_errors_cost_no_privacy_and_weaken_the_signal_by_their_cosine(sche
     epsilons = [ledger.server.worst(delta=setting.delta).epsilon for setting, ledger in figures]
     assert epsilons[0] == epsilons[1]
     link = link_of(demo(scheme, channel__phase_error_deg=60.0))
-    plan = as_received(link.scheme.prepare(link.draws, 0), link.draws)
+    plan = plan_round(link.scheme, link.draws, 0)
     air, everybody = plan.require_air(), slice(0, len(plan.sending))
     # Granted both components, the server hears no more than without the error.
     np.testing.assert_allclose(np.abs(air.true_gains), np.abs(air.gains), rtol=1e-12)

@@ -18,17 +18,20 @@ from pfels.experiment.setup import build
 from pfels.privacy.calibration import Budget
 from pfels.runtime.distributed import Ranks
 from pfels.schemes.carried import carried_shares
-from pfels.schemes.exposure import as_received
+from pfels.schemes.exposure import plan_round
 from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.repeat import repeat
 from pfels.seeding import Purpose, normal_rows
 from pfels.studies.budget import with_budget
-from pfels.uplink.spectrum import Band, Fading, Spectrum, draw_fading, draw_offsets, inversion_costs, typical_costs
+from pfels.uplink.effects.fading import Fading
+from pfels.uplink.effects.timing import Timing
+from pfels.uplink.frame import Band
+from pfels.uplink.spectrum import Spectrum
 from pfels.uplink.tdl import PROFILES, response, subcarrier_frequencies
 from pfels.uplink.waveform import Grid, demodulate, from_symbols, superposed, to_symbols
 
 FADED = ("pfels", "wfl-p", "wfl-pdp", "pfels-plus", "pfels-echo", "liu-simeone", "truncated-inversion")
-BAND, FADING = Band(600, 15e3), Fading("tdl-c", 300e-9, 0.1)
+BAND, FADING = Band(600, 15e3), Fading(model="tdl-c", delay_spread_ns=300.0, fade_limit_db=10.0)
 
 
 def demo(scheme: str, **settings):
@@ -38,19 +41,19 @@ def demo(scheme: str, **settings):
 
 
 def spectrum(count: int = 40, *, round: int = 0) -> Spectrum:
-    return Spectrum(3, round, np.arange(count), BAND, FADING, 0.0)
+    return Spectrum(3, round, np.arange(count), BAND, FADING, Timing())
 
 
 def received(scheme: str, t: int = 0, **settings):
     link = link_of(demo(scheme, **settings))
-    return link, as_received(link.scheme.prepare(link.draws, t), link.draws)
+    return link, plan_round(link.scheme, link.draws, t)
 
 
 @pytest.mark.parametrize("profile", ["tdl-a", "tdl-c"])
 def test_fading_has_the_law_and_the_correlation_of_its_profile(profile: str):
-    n, fading = 20_000, Fading(profile, 300e-9, 0.1)
+    n, fading = 20_000, Fading(model=profile, delay_spread_ns=300.0, fade_limit_db=10.0)
     band = Band(40, 60e3)
-    powers = draw_fading(seed=1, round=0, devices=np.arange(n), band=band, fading=fading)
+    powers = fading.draw_powers(1, 0, np.arange(n), band=band)
     assert abs(powers[:, 7].mean() - 1) < 4 / math.sqrt(n)  # exponential with mean 1, so its deviation is 1
     share = (powers[:, 7] >= 0.1).mean()
     assert abs(share - fading.used_share) < 4 * math.sqrt(share * (1 - share) / n)
@@ -63,10 +66,10 @@ def test_fading_has_the_law_and_the_correlation_of_its_profile(profile: str):
 
 
 def test_a_device_has_one_channel_whoever_else_is_drawn():
-    everyone = draw_fading(seed=1, round=4, devices=np.arange(3000), band=BAND, fading=FADING)
-    some = draw_fading(seed=1, round=4, devices=np.array([2047, 5, 1024]), band=BAND, fading=FADING)
+    everyone = FADING.draw_powers(1, 4, np.arange(3000), band=BAND)
+    some = FADING.draw_powers(1, 4, np.array([2047, 5, 1024]), band=BAND)
     np.testing.assert_allclose(some, everyone[[2047, 5, 1024]], rtol=1e-4, atol=1e-6)
-    later = draw_fading(seed=1, round=5, devices=np.array([5]), band=BAND, fading=FADING)
+    later = FADING.draw_powers(1, 5, np.array([5]), band=BAND)
     assert not np.allclose(later, some[1])
 
 
@@ -143,15 +146,16 @@ def test_no_single_transmission_exceeds_its_power_limit(scheme: str):
 
 def test_a_wide_band_costs_what_the_exponential_integral_says():
     # E[1{|G|² ≥ ρ}/|G|²] = ∫_ρ^∞ e^{−x}/x dx = E₁(ρ); over a wide band the mean over the subcarriers is near it.
-    powers = draw_fading(seed=2, round=0, devices=np.arange(4000), band=Band(400, 480e3), fading=FADING)
-    costs = inversion_costs(powers, floor=0.1)
+    powers = FADING.draw_powers(2, 0, np.arange(4000), band=Band(400, 480e3))
+    costs = FADING.inversion_costs(powers)
     assert abs(costs.mean() - exp1(0.1)) < 5 * costs.std() / math.sqrt(4000)
-    assert typical_costs(BAND, FADING).mean() == pytest.approx(exp1(0.1), rel=0.1)
+    assert FADING.typical_costs(BAND).mean() == pytest.approx(exp1(0.1), rel=0.1)
 
 
 def test_a_device_whose_whole_band_has_faded_sends_nothing():
-    narrow, deep = Band(1, 15e3), Fading("tdl-a", 30e-9, 3.0)
-    found = Spectrum(0, 0, np.arange(200), narrow, deep, 0.0)
+    narrow = Band(1, 15e3)
+    deep = Fading.model_construct(model="tdl-a", delay_spread_ns=30.0, fade_limit_db=-10 * math.log10(3))
+    found = Spectrum(0, 0, np.arange(200), narrow, deep, Timing())
     sent = found.invert(torch.ones(200, 5), slice(0, 200))
     silent = (sent == 0).all(1)
     assert 0.9 < silent.float().mean() < 1  # e^{−3} = 0.05 are above the floor
@@ -176,7 +180,7 @@ def test_the_estimate_is_right_on_average(scheme: str):
     link = link_of(demo(scheme, data__devices=40, cohort__size=20))
     got, ratio = [], []
     for t in range(100):
-        plan = as_received(link.scheme.prepare(link.draws, t), link.draws)
+        plan = plan_round(link.scheme, link.draws, t)
         if not len(plan.sending):
             continue
         everybody = slice(0, len(plan.sending))
@@ -227,7 +231,7 @@ def test_timing_errors_cost_no_privacy_and_leave_the_cosine(scheme: str):
     found, everybody = plan.require_air().spectrum, slice(0, len(plan.sending))
     v = torch.ones(len(plan.sending), 600)
     torch.testing.assert_close(found.reach(found.invert(v, everybody), everybody), v)  # with both components, all of it
-    offsets = draw_offsets(seed=link.draws.seed, round=0, devices=plan.sending, bound_s=0.1e-6)
+    offsets = Timing(timing_error_us=0.1).draw_offsets(link.draws.seed, 0, plan.sending)
     angles = 2 * np.pi * np.outer(offsets, subcarrier_frequencies(600, spacing_hz=15e3)[found.order])
     heard = found.superpose(v[:1], np.ones(1, complex), slice(0, 1))
     np.testing.assert_allclose(heard.numpy(), np.cos(angles[0]), atol=1e-5)
@@ -277,11 +281,11 @@ def test_the_forecast_is_what_the_run_does():
 
 def test_a_flat_channel_draws_nothing_of_a_faded_one():
     e = build(load_config("demo", {"rounds": 2}))
-    plan = as_received(e.scheme.prepare(e.draws, 0), e.draws)
+    plan = plan_round(e.scheme, e.draws, 0)
     assert plan.air.spectrum is None
     assert plan.air.used_share == 1
-    shifted = replace(e.setting, timing_error_s=1e-9)
-    assert shifted.fading is None
+    shifted = replace(e.setting.cell, effects=(Timing(timing_error_us=1e-3),))
+    assert not shifted.fading.active
 
 
 @pytest.mark.parametrize(
@@ -316,20 +320,22 @@ def test_the_sum_that_a_round_forms_is_what_time_samples_deliver(model: str):
     signals = plan.transmit(v * air.bound / v.norm(dim=1, keepdim=True) * 0.999, everybody)
     modelled = plan.arriving(signals, everybody).double().numpy()
     # The same signals as samples: every device turns its symbols back by the phase that it knows of its channel.
-    grid = Grid.of(subcarriers=s.band.subcarriers, spacing_hz=s.band.spacing_hz)
+    grid = Grid.of(subcarriers=s.cell.band.subcarriers, spacing_hz=s.cell.band.spacing_hz)
     delays, amplitudes, phases = np.zeros((len(v), 1)), np.ones((len(v), 1), complex), np.zeros((len(v), 600))
-    if s.fading is not None:
-        profile = PROFILES[s.fading.profile]
+    if s.cell.fading.active:
+        profile = PROFILES[s.cell.fading.model]
         count = len(profile.delays)
         drawn = normal_rows(link.draws.seed, Purpose.TAPS, devices=plan.sending, round=2, width=2 * count).astype(float)
         taps = (drawn[:, :count] + 1j * drawn[:, count:]) / math.sqrt(2)
-        delays = np.tile(np.array(profile.delays) * s.fading.delay_spread_s, (len(v), 1))
+        delays = np.tile(np.array(profile.delays) * s.cell.fading.delay_spread_ns / 1e9, (len(v), 1))
         amplitudes = taps * np.sqrt(profile.powers)
-        phases = np.angle(response(taps, profile, grid.frequencies_hz, delay_spread_s=s.fading.delay_spread_s))
+        phases = np.angle(
+            response(taps, profile, grid.frequencies_hz, delay_spread_s=s.cell.fading.delay_spread_ns / 1e9)
+        )
     means = link.draws.mean_gains(2, plan.sending)
     order = air.spectrum.order
     sent = to_symbols(signals.numpy(), order=order) * np.exp(-1j * (np.angle(means)[:, None] + phases))[:, None, :]
-    offsets = draw_offsets(seed=link.draws.seed, round=2, devices=plan.sending, bound_s=0.03e-6)
+    offsets = Timing(timing_error_us=0.03).draw_offsets(link.draws.seed, 2, plan.sending)
     samples = superposed(
         sent, grid, amplitudes=(means * air.errors)[:, None] * amplitudes, delays_s=delays + offsets[:, None]
     )

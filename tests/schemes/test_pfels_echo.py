@@ -211,7 +211,7 @@ def brute_force(config, rounds: int) -> np.ndarray:
 
     def able(t: int, weight: float) -> np.ndarray:
         h = np.abs(draws.gains(t, everyone))
-        return (h >= s.silent_below) & (h * np.sqrt(draws.powers(everyone)) >= level.beta * weight * level.bound)
+        return (h >= s.cell.silent_below) & (h * np.sqrt(draws.powers(everyone)) >= level.beta * weight * level.bound)
 
     for t in range(rounds):
         turn = np.isin(everyone, draws.cohort(t)) & able(t, level.weights[0])

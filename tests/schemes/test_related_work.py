@@ -394,8 +394,8 @@ def test_a_round_in_which_nobody_sends_leaves_the_model_as_it_is():
 def test_the_default_floor_is_where_level_times_senders_is_maximal():
     for changes in ({}, {"channel__gain_mean": 0.9}, {"channel__gain_mean": 1e-4}):
         found = link("truncated-inversion", **changes)
-        law = found.setting.gain_law
-        best = reference.best_floor(reference.GainRange(law.mean, law.low, law.high))
+        law = found.setting.cell.gain
+        best = reference.best_floor(reference.GainRange(law.gain_mean, law.gain_min, law.gain_max))
         assert found.scheme.floor == pytest.approx(best, rel=1e-9)
 
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfels.seeding import Purpose, generator
-from pfels.uplink import amplifier, waveform
-from pfels.uplink.amplifier import clip_peaks, peaks_db
+from pfels.uplink import waveform
 from pfels.uplink.clipping import norms
+from pfels.uplink.effects import amplifier
+from pfels.uplink.effects.amplifier import clip_peaks, peaks_db
 
 LEVELS = st.floats(-10, 12)
 SIZES = st.tuples(st.integers(1, 90), st.integers(1, 40))  # w, K

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pfels.errors import GuardError
 from pfels.seeding import Purpose, generator
 from pfels.uplink import channel, clipping, cohort, compression, power
+from pfels.uplink.effects.gain import Gain
 from pfels.uplink.frame import Frame
 
 D, K = 50, 15
@@ -152,7 +153,7 @@ def test_superposed_noise_has_the_channel_variance():
 
 def test_gains_are_exponential_and_clipped():
     n, mean = 100_000, 0.02
-    gains = channel.draw_gains(seed=0, round=0, devices=np.arange(n), mean=mean, low=0.0001, high=0.1)
+    gains = Gain(gain_mean=mean, gain_min=0.0001, gain_max=0.1).draw_gains(0, 0, np.arange(n))
     size = np.abs(gains)
     assert size.min() == pytest.approx(0.0001)
     assert size.max() == pytest.approx(0.1)
@@ -175,14 +176,14 @@ def test_powers_follow_the_snr_law_and_scale_with_dimension_and_noise(scale: str
 
 def test_phase_correction_leaves_the_magnitude():
     """Σ hᵢe^{-jφᵢ}xᵢ = Σ |hᵢ|xᵢ (eq. (7))."""
-    gains = channel.draw_gains(seed=0, round=1, devices=np.arange(5), mean=0.1, low=0.01, high=1.0)
+    gains = Gain(gain_mean=0.1, gain_min=0.01, gain_max=1.0).draw_gains(0, 1, np.arange(5))
     signals = random_rows(5, D)
     got = channel.superpose(signals, gains, correction=channel.phase_correction(gains))
     assert torch.allclose(got, torch.from_numpy(np.abs(gains)).float() @ signals, atol=1e-6)
 
 
 def test_without_phase_correction_the_signals_do_not_align():
-    gains = channel.draw_gains(seed=0, round=1, devices=np.arange(5), mean=0.1, low=0.01, high=1.0)
+    gains = Gain(gain_mean=0.1, gain_min=0.01, gain_max=1.0).draw_gains(0, 1, np.arange(5))
     signals = random_rows(5, D)
     got = channel.superpose(signals, gains, correction=np.ones(5, dtype=complex))
     assert not torch.allclose(got, torch.from_numpy(np.abs(gains)).float() @ signals, atol=1e-3)
@@ -197,7 +198,7 @@ def test_airtime_counts_whole_slots():
 
 
 def draw_link(r: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    gains = channel.draw_gains(seed=seed, round=0, devices=np.arange(r), mean=0.02, low=0.0001, high=0.1)
+    gains = Gain(gain_mean=0.02, gain_min=0.0001, gain_max=0.1).draw_gains(seed, 0, np.arange(r))
     return gains, generator(seed, Purpose.POWER).uniform(1, 100, r)
 
 

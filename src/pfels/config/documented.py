@@ -1,13 +1,15 @@
-"""What every setting means, and a commented config to start from. The meanings are in settings.toml."""
+"""What every setting means, and a commented config to start from. The meanings are in settings.toml, and those of the
+channel's effects beside the effects."""
 
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
 from pfels.config.load import load_config
+from pfels.config.tables import Channel, Receiver
 from pfels.config.toml import toml_value
 
 WIDTH = 79
@@ -39,7 +41,16 @@ def settings() -> list[Setting]:
         elif line:
             ((leaf, value),) = tomllib.loads(line.removeprefix("#")).items()
             found.append(Setting(table + leaf, value, not line.startswith("#"), meaning))
-    return found
+    at = next(i for i, each in enumerate(found) if each.key.startswith("channel."))
+    return [*found[:at], *_channel({each.key: each for each in found}), *found[at + len(Receiver.model_fields) :]]
+
+
+def _channel(found: Mapping[str, Setting]) -> Iterator[Setting]:
+    """The table [channel], in the order of its fields: what is not in settings.toml is described by its effect."""
+    for name, field in Channel.model_fields.items():
+        key, default = f"channel.{name}", field.default
+        value = (field.examples or [None])[0] if default is None else default
+        yield found.get(key) or Setting(key, value, default is not None, field.description or "")
 
 
 def starter(name: str) -> str:

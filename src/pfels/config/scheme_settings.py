@@ -5,7 +5,16 @@ from typing import Any
 
 from pfels.config.tree import Config
 from pfels.errors import InputError
-from pfels.schemes.registry import OFF_BY_DEFAULT, PARTIAL, TOTAL, scheme_entry, scheme_names, users_of
+from pfels.schemes.registry import (
+    GROUPS,
+    OFF_BY_DEFAULT,
+    scheme_entry,
+    scheme_names,
+    usable_schemes,
+    users_of,
+    uses_setting,
+)
+from pfels.uplink.effects.cell import installed_effects
 
 
 def leaves(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -22,10 +31,8 @@ def uses(scheme: str, key: str) -> bool:
     entry = scheme_entry(scheme)
     if key == "cohort.sampling":
         return entry.sampling is None
-    if key in PARTIAL:
-        return key in entry.uses
     table = key.partition(".")[0]
-    return table == scheme or table not in scheme_names()
+    return uses_setting(scheme, key) and (table == scheme or table not in scheme_names())
 
 
 def require_used(overrides: Mapping[str, Any], scheme: str) -> None:
@@ -61,17 +68,21 @@ def for_scheme(tree: Mapping[str, Any], scheme: object, *, config: Config | None
         return dict(tree)  # which is then refused by name
     left_behind = None if config is None else config.scheme
     mine: dict[str, Any] = {key: value for key, value in tree.items() if key != left_behind}
-    for key in OFF_BY_DEFAULT - scheme_entry(scheme).uses:
+    unused = [group for group in OFF_BY_DEFAULT if group not in scheme_entry(scheme).uses]
+    for key in (key for group in unused for key in GROUPS[group]):
         table, _, leaf = key.partition(".")
         if isinstance(mine.get(table), Mapping):
             mine[table] = {name: value for name, value in mine[table].items() if name != leaf}
-    return mine
+    foreign = {name for name, kind in installed_effects().items() if kind.needs in unused}
+    return {key: value for key, value in mine.items() if key not in foreign}
 
 
 def _who(key: str) -> str:
-    names = users_of(key) if key in PARTIAL else []
+    names = users_of(key)
+    if len(names) == len(usable_schemes()):
+        return ""
     return f", only {', '.join(names)}" if names else ""
 
 
 def _instead(key: str) -> str:
-    return ", or use --total-epsilon of compare and plan" if key in TOTAL else ""
+    return ", or use --total-epsilon of compare and plan" if key in GROUPS["budget"] else ""

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
-Positive = Annotated[float, Field(ge=1e-20, le=1e20, allow_inf_nan=False)]  # squares and products stay floats
+from pfels.uplink.effects.amplifier import Amplifier
+from pfels.uplink.effects.antennas import Antennas
+from pfels.uplink.effects.fading import Fading
+from pfels.uplink.effects.gain import Gain, Positive
+from pfels.uplink.effects.knowledge import GainKnowledge, PhaseKnowledge
+from pfels.uplink.effects.silence import Silence
+from pfels.uplink.effects.timing import Timing
+
 Decibels = Annotated[float, Field(ge=-300, le=300)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 
@@ -107,35 +114,20 @@ class Cohort(Table):
     sampling: Literal["without-replacement", "poisson", "turns"] = "without-replacement"
 
 
-class Channel(Table):
-    """The uplink: fading law, receiver noise, power budgets as signal-to-noise ratios, and the spectrum.
+class Receiver(Table):
+    """The receiver noise, the power limits of devices as signal-to-noise ratios, and the spectrum."""
 
-    With schemes that use it, a device whose gain is below `silent_below` does not send, which saves energy, and limits
-    what other antennas can hear of it. The server has `antennas`, all of which it may listen with. Devices know their
-    gain to the first one within `csi_error_db` and its phase within `phase_error_deg`, are on time within
-    `timing_error_us`, and their amplifiers clip what is `clipping_db` above the mean power. In a `model` other than
-    flat the gain differs from subcarrier to subcarrier; those more than `fade_limit_db` below the device's mean gain
-    are not used.
-    """
-
-    gain_mean: Positive = 0.02
-    gain_min: Positive = 0.0001
-    gain_max: Positive = 0.1
-    silent_below: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     noise_std: Positive = 1.0
     snr_min_db: Decibels = 2.0
     snr_max_db: Decibels = 15.0
     snr_scale: Literal["linear", "db"] = "linear"
     subcarriers: Count = 3300
     slot_ms: Positive = 10.0
-    antennas: int = Field(default=1, ge=1, le=4096)
-    csi_error_db: float = Field(default=0.0, ge=0, le=60)
-    phase_error_deg: float = Field(default=0.0, ge=0, le=180)
-    timing_error_us: float = Field(default=0.0, ge=0, le=1000)
-    clipping_db: float | None = Field(default=None, ge=-10, le=60)
-    model: Literal["flat", "tdl-a", "tdl-c"] = "flat"
-    delay_spread_ns: float = Field(default=100.0, gt=0, le=1e6)
-    fade_limit_db: float = Field(default=10.0, ge=0, le=60)
+
+
+# The last base has the first fields.
+class Channel(Fading, Amplifier, Timing, PhaseKnowledge, GainKnowledge, Antennas, Receiver, Silence, Gain):
+    """The uplink: the receiver, and the settings of each effect of this package (`pfels.uplink.effects`)."""
 
 
 class Radio(Table):

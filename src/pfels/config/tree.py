@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import math
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeVar
 
-from pydantic import Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import BaseModel, Field, SerializeAsAny, ValidationError, model_validator
 
 from pfels.config.messages import explain
 from pfels.config.tables import (
@@ -25,10 +24,13 @@ from pfels.config.tables import (
 )
 from pfels.config.toml import to_toml
 from pfels.privacy.events import Sampling
-from pfels.schemes.registry import OFF_BY_DEFAULT, scheme_entry, scheme_names, users_of
+from pfels.schemes.registry import scheme_entry, scheme_names, users_of, uses_setting
 from pfels.schemes.scheme import OwnSettings
-from pfels.uplink.frame import PREFIX_SHARE
+from pfels.uplink.effects.cell import Cell, installed_effects
+from pfels.uplink.effects.effect import Effect
+from pfels.uplink.frame import Band
 
+T = TypeVar("T", bound=BaseModel)
 NEUTRAL_KEYS = frozenset({"run.workers", "run.checkpoint_every"})  # these cannot change a result
 # Keys that were added later, with the defaults that change nothing: runs from before keep their hash.
 LATER_KEYS = {
@@ -49,7 +51,8 @@ LATER_KEYS = {
 class Config(Table):
     """One experiment. The same config gives the same result to the bit.
 
-    `own` holds the settings of the scheme's own table, which has the scheme's name.
+    `own` holds the settings of the scheme's own table, which has the scheme's name, and `effects` the channel's effects
+    of other packages that are active, each from the table that has its name.
     """
 
     scheme: str = "pfels"
@@ -66,6 +69,7 @@ class Config(Table):
     server: Server = Server()
     run: Run = Run()
     own: SerializeAsAny[OwnSettings] | None = Field(default=None, exclude=True)
+    effects: tuple[SerializeAsAny[Effect], ...] = Field(default=(), exclude=True)
 
     @property
     def sampling(self) -> Sampling:
@@ -86,20 +90,22 @@ class Config(Table):
         scheme, names = tree.get("scheme", cls.model_fields["scheme"].default), scheme_names()
         tables = {name: tree[name] for name in tree if name in names and name not in cls.model_fields}
         known = isinstance(scheme, str) and bool(scheme_entry(scheme))  # an unknown scheme is the first thing to say
-        if known and scheme not in tables and scheme_entry(scheme).settings is not None:
+        if known and scheme not in tables and scheme_entry(scheme).own_settings() is not None:
             tables[scheme] = {}
         own = {name: _own(name, table) for name, table in tables.items()}
         rest = {key: value for key, value in tree.items() if key not in tables}
         if known and scheme in cls.model_fields:
             raise ValueError(f"scheme = {scheme!r}: has the name of a table of the config; it must have another")
-        if "own" in rest:
-            raise ValueError("own: unknown key; a scheme's own settings are a table that has its name")
-        return rest | ({"own": own[scheme]} if known and scheme in own else {})
+        if "own" in rest or "effects" in rest:
+            raise ValueError("own, effects: unknown keys; settings of other packages are tables that have their names")
+        kinds = {name: kind for name, kind in installed_effects().items() if name not in cls.model_fields}
+        effects = [_table(name, kinds[name], rest.pop(name)) for name in kinds if name in rest]
+        active = tuple(each for each in effects if each.active)
+        return rest | {"effects": active} | ({"own": own[scheme]} if known and scheme in own else {})
 
     @model_validator(mode="after")
     def _consistent(self) -> "Config":
         channel, devices = self.channel, self.data.devices
-        uses = scheme_entry(self.scheme).uses
         if self.cohort.size > devices:
             raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}")
         if self.sampling is Sampling.TURNS and self.cohort.size > devices // 2:
@@ -107,57 +113,42 @@ class Config(Table):
                 f"cohort.size = {self.cohort.size}: with {self.scheme} devices send in turns here, so it must be at "
                 f"most half of data.devices = {devices}"
             )
-        if not channel.gain_min <= channel.gain_max:
-            raise ValueError(f"channel.gain_min = {channel.gain_min}: must be at most gain_max = {channel.gain_max}")
         if not channel.snr_min_db <= channel.snr_max_db:
             raise ValueError(f"channel.snr_min_db = {channel.snr_min_db}: must be at most {channel.snr_max_db}")
-        if channel.silent_below > channel.gain_max:
-            raise ValueError(f"channel.silent_below = {channel.silent_below}: must be at most {channel.gain_max}")
-        if self.privacy.adversary == "blind-server" and "privacy.adversary" in uses and channel.antennas > 1:
+        if self._for_blind_server() and channel.antennas > 1:
             raise ValueError(
                 f'channel.antennas = {channel.antennas}: must be 1 for privacy.adversary = "blind-server"; several '
                 "tell senders apart"
             )
-        self._within_the_prefix()
-        flat, defaults = self.flat(), Config.model_construct().flat()
-        for key in sorted(OFF_BY_DEFAULT - uses):
-            if flat.get(key) != defaults.get(key):
+        self.cell(Band(channel.subcarriers, self.radio.subcarrier_khz * 1000)).check()
+        compression = {"compression.error_feedback": self.compression.error_feedback}
+        compression["compression.kind"] = self.compression.kind != "rand-k"
+        for key in (*(key for key, on in compression.items() if on), *self.active_effects()):
+            if not uses_setting(self.scheme, key):
                 raise ValueError(f"{key}: {self.scheme} does not use it, only {', '.join(users_of(key))}; leave it out")
         return self
 
-    def _within_the_prefix(self) -> None:
-        """A ValueError for echoes and offsets that the cyclic prefix does not cover, and what they do not go with."""
-        channel, prefix_us = self.channel, PREFIX_SHARE / self.radio.subcarrier_khz * 1000
-        longest_us = 0.0
-        if channel.model != "flat":
-            from pfels.uplink.tdl import PROFILES  # loads NumPy, which the help does without
+    def active_effects(self) -> Iterator[str]:
+        """For each effect of the channel that is active the first of its settings that differs from its default."""
+        flat, defaults = self.flat(), Config.model_construct().flat()
+        names = {kind: name for name, kind in installed_effects().items()}
+        for each in self.cell(Band()).effects:
+            keys = (f"{names.get(type(each), 'channel')}.{name}" for name in type(each).model_fields)
+            yield next(key for key in keys if flat.get(key) != defaults.get(key))
 
-            longest = PROFILES[channel.model].longest
-            longest_us = longest * channel.delay_spread_ns / 1000
-            if longest_us > prefix_us:
-                raise ValueError(
-                    f"channel.delay_spread_ns = {channel.delay_spread_ns:g}: the last echo of {channel.model} comes "
-                    f"after {longest_us:.3g} µs, beyond the cyclic prefix of {prefix_us:.3g} µs; must be at most "
-                    f"{math.floor(prefix_us * 1000 / longest)}"
-                )
-            if channel.antennas > 1:
-                raise ValueError(f"channel.antennas = {channel.antennas}: must be 1 unless channel.model is flat")
-            if channel.clipping_db is not None:
-                raise ValueError(
-                    f"channel.clipping_db = {channel.clipping_db:g}: needs channel.model = flat, in which what is "
-                    "clipped cannot arrive stronger"
-                )
-        # The window that takes in the earliest device must still take in the latest.
-        if 2 * channel.timing_error_us + longest_us > prefix_us:
-            raise ValueError(
-                f"channel.timing_error_us = {channel.timing_error_us:g}: early and late devices are further apart than "
-                f"the cyclic prefix is long; must be at most {math.floor((prefix_us - longest_us) * 500) / 1000:g}"
-            )
+    def _for_blind_server(self) -> bool:
+        return self.privacy.adversary == "blind-server" and uses_setting(self.scheme, "privacy.adversary")
+
+    def cell(self, band: Band) -> Cell:
+        """The channel in this band."""
+        return Cell.of(dict(self.channel), self.effects, band=band)
 
     def tree(self) -> dict[str, Any]:
         """The whole config as nested tables, the scheme's own one included."""
         own = {} if self.own is None else {self.scheme: self.own.model_dump(exclude_none=True)}
-        return self.model_dump(exclude_none=True) | own
+        names = {kind: name for name, kind in installed_effects().items()}
+        effects = {names[type(each)]: each.model_dump(exclude_none=True) for each in self.effects}
+        return self.model_dump(exclude_none=True) | own | effects
 
     def said(self) -> dict[str, Any]:
         """The tables without what follows from the data where they leave it open (`Data`)."""
@@ -184,10 +175,14 @@ class Config(Table):
 
 
 def _own(name: str, table: Any) -> OwnSettings:
-    settings = scheme_entry(name).settings
+    settings = scheme_entry(name).own_settings()
     if settings is None:
         raise ValueError(f"{name}: {name} has no settings of its own; leave the table out")
+    return _table(name, settings, table)
+
+
+def _table(name: str, kind: type[T], table: Any) -> T:
     try:
-        return settings.model_validate(table)
+        return kind.model_validate(table)
     except ValidationError as error:
-        raise ValueError(explain(error.errors()[0], settings, table=name)) from None
+        raise ValueError(explain(error.errors()[0], kind, table=name)) from None

@@ -44,7 +44,7 @@ def antenna_costs(link: Link, *, rounds: int) -> AntennaCosts | None:
         ids.append(plan.sending)
         base.append(costs)
         raised.append(costs * added_noise_factor(plan, link.setting))
-        if link.setting.fading is None:
+        if not link.setting.cell.fading.active:
             others.append(relative_strengths(link.draws, t, plan.sending, plan.air.gains, antennas=max(ANTENNAS)))
     _, who = np.unique(np.concatenate(ids), return_inverse=True)
     alone = np.concatenate(base)
@@ -102,7 +102,7 @@ def with_assumptions(
     digital network carried the rounds."""
     delta, mu_squared = link.setting.delta, ledger.spent.most.spent
     costs = antenna_costs(link, rounds=rounds) if over_air and not math.isinf(mu_squared) else None
-    flat = link.setting.fading is None
+    flat = not link.setting.cell.fading.active
     prices = priced_assumptions(mu_squared=mu_squared, delta=delta, over_air=costs is not None, flat=flat)
     alone = None if math.isinf(mu_squared) else own_noise_cost(link, rounds=rounds)
     if alone is not None:
@@ -111,7 +111,7 @@ def with_assumptions(
     if costs is not None:
         s = link.setting
         outsider = PrivacyLoss.read(figures["outsider"])
-        blind = blind_server_loss(outsider, sampling=s.sampling, on_air=True, antennas=s.antennas)
+        blind = blind_server_loss(outsider, sampling=s.sampling, on_air=True, antennas=s.cell.antennas)
         found["blind_server"] = blind.as_dict()
         by_antennas = {m: gaussian_epsilon(mu=math.sqrt(cost), delta=delta) for m, cost in costs.server.items()}
         heard: list[Assumption] = [

@@ -13,7 +13,7 @@ from pfels.experiment.link import Link, frame_of, link_of
 from pfels.privacy.accountant import ServerLedger
 from pfels.privacy.spent import Tally
 from pfels.schemes.draws import CachedDraws, DrawCache
-from pfels.schemes.exposure import as_received
+from pfels.schemes.exposure import plan_round
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.uplink.frame import Frame
@@ -119,7 +119,7 @@ def forecast(
     forecasts = {name: Forecast(link.setting) for name, link in links.items()}
     for t in range(rounds):
         for name, link in links.items():
-            plan = as_received(link.scheme.prepare(cached[name], t), cached[name])
+            plan = plan_round(link.scheme, cached[name], t)
             forecasts[name].add(plan, frame=frame)
             observe(name, plan, cached[name])
     return forecasts

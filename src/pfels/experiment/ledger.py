@@ -93,7 +93,7 @@ class Ledger:
             "test_loss": None,
             "privacy": privacy,
         }
-        if plan.fresh is not None:
+        if plan.echo.fresh is not None:
             record["echoes"] = result.repeated
         if result.replies is not None:
             record["replies"] = result.replies

@@ -3,7 +3,6 @@
 import math
 from typing import NamedTuple
 
-from pfels.config.tables import Channel
 from pfels.config.tree import Config
 from pfels.data import features, users
 from pfels.data.catalog import find
@@ -14,9 +13,7 @@ from pfels.schemes.registry import is_foreign, load_scheme
 from pfels.schemes.scheme import Scheme
 from pfels.schemes.setting import Setting
 from pfels.training import architectures
-from pfels.uplink.channel import GainLaw, SnrLaw
-from pfels.uplink.frame import Frame
-from pfels.uplink.spectrum import Band, Fading
+from pfels.uplink.frame import Band, Frame
 
 
 class Example(NamedTuple):
@@ -73,7 +70,7 @@ def model_dimension(config: Config) -> int:
 
 def setting_of(config: Config, *, dimension: int) -> Setting:
     """The constants that a config gives its scheme; d is all that it needs to know of the model."""
-    channel, frame = config.channel, frame_of(config)
+    frame = frame_of(config)
     return Setting(
         devices=config.data.devices,
         cohort_size=config.cohort.size,
@@ -85,17 +82,7 @@ def setting_of(config: Config, *, dimension: int) -> Setting:
         epsilon=config.privacy.epsilon,
         delta=config.delta,
         budget=Budget(config.privacy.total_epsilon, config.privacy.adversary),
-        noise_std=channel.noise_std,
-        gain_law=GainLaw(channel.gain_mean, channel.gain_min, channel.gain_max),
-        snr_law=SnrLaw(channel.snr_min_db, channel.snr_max_db, channel.snr_scale),
-        silent_below=channel.silent_below,
-        antennas=channel.antennas,
-        csi_error_db=channel.csi_error_db,
-        phase_error_deg=channel.phase_error_deg,
-        timing_error_s=channel.timing_error_us / 1e6,
-        clipping_db=channel.clipping_db,
-        band=Band(frame.subcarriers, frame.spacing_hz),
-        fading=_fading(channel),
+        cell=config.cell(Band(frame.subcarriers, frame.spacing_hz)),
         mask=config.compression.kind,
         error_feedback=config.compression.error_feedback,
         momentum=config.server.momentum,
@@ -103,12 +90,6 @@ def setting_of(config: Config, *, dimension: int) -> Setting:
         own=config.own,
         audited=not is_foreign(config.scheme),
     )
-
-
-def _fading(channel: Channel) -> Fading | None:
-    if channel.model == "flat":
-        return None
-    return Fading(channel.model, channel.delay_spread_ns / 1e9, 10 ** (-channel.fade_limit_db / 10))
 
 
 def frame_of(config: Config) -> Frame:

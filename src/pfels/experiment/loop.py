@@ -30,7 +30,7 @@ from pfels.runtime.arguments import called, path_of, whole
 from pfels.runtime.distributed import Ranks, Start
 from pfels.runtime.memory import full_memory_in_one_line
 from pfels.runtime.threads import one_thread_each
-from pfels.schemes.exposure import as_received
+from pfels.schemes.exposure import plan_round
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.round import play
@@ -238,7 +238,7 @@ class Pace:
 def advance(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:
     """The state after one more round, except for the log, and the round's record."""
     config, setting, t = experiment.config, experiment.setting, state.round
-    plan = as_received(experiment.scheme.prepare(experiment.draws, t), experiment.draws)
+    plan = plan_round(experiment.scheme, experiment.draws, t)
     result = play_round(experiment, plan, state.theta, state.memory)
     step, velocity = result.estimate, None
     if config.server.momentum:  # what the server does with a released estimate costs no privacy

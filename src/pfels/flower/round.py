@@ -174,11 +174,11 @@ class ServerRound:
         A device that was heard at its turn and is missing from its echo, since its node was started again or is away,
         has left its part of that round's sum; taken out in full, the sum would leave its negative in the model.
         """
-        if self.plan.turns is None:
+        if self.plan.echo.turns is None:
             return self.decoded
         found, devices = dict(self.decoded), self.plan.sending.tolist()
         for turn, x in self.decoded.items():
-            places, heard = set(np.flatnonzero(self.plan.turns == turn).tolist()), self.heard.get(turn)
+            places, heard = set(np.flatnonzero(self.plan.echo.turns == turn).tolist()), self.heard.get(turn)
             if heard is not None:
                 places = {place for place in places if devices[place] in heard}
             if places - self.used:

@@ -13,7 +13,6 @@ from typing import Any
 from pfels.config.load import load_config, parse_override
 from pfels.config.preset_files import presets
 from pfels.config.scheme_settings import uses
-from pfels.config.tables import Channel
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.run import Environment
 from pfels.documents.validate import validated
@@ -144,10 +143,10 @@ def _require_own_file(config: Config, node_config: Mapping[str, Any]) -> None:
 
 def _require_digital(config: Config) -> None:
     """An InputError for what only a radio has: signals arrive as messages here, and the server sees who sent them."""
-    for key in ("antennas", "csi_error_db", "phase_error_deg", "timing_error_us", "clipping_db", "model"):
-        value = getattr(config.channel, key)
-        if value != Channel.model_fields[key].default:
-            raise InputError(f"channel.{key} = {value}: nothing goes over the air in a deployment; leave it out")
+    flat = config.flat()
+    for key in config.active_effects():
+        if key != "channel.silent_below":
+            raise InputError(f"{key} = {flat[key]}: nothing goes over the air in a deployment; leave it out")
     if uses(config.scheme, "privacy.adversary") and config.privacy.adversary == "blind-server":
         raise InputError(
             'privacy.adversary = "blind-server": in a deployment the server sees who sends; use server or outsider'

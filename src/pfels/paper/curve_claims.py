@@ -4,12 +4,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from pfels.documents.paper import Claim, TrainedCurvePoint
+from pfels.documents.paper import Claim, CurvePoint, TrainedCurvePoint
 from pfels.paper.benchmarks import NAMES, SCHEMES
 from pfels.paper.claims import RIVALS, judged, lowest
-from pfels.paper.curves import LABELS, used_by
-from pfels.paper.seeds import known_over_seeds
+from pfels.studies.aggregate import known_over_seeds
 from pfels.studies.verdicts import paired
+
+CURVE_AXES = {"training": ("round", "subcarriers"), "energy": ("energy",)}  # by kind of figure
+LABELS = {"round": "rounds", "subcarriers": "channel uses, in d", "energy": "energy, Σ‖x‖²"}
+
+
+def used(point: CurvePoint, axis: str) -> float:
+    """How far along an axis a point is: what the training has used so far, mean over the seeds."""
+    if axis == "energy":
+        return point["energy"]["mean"]
+    return point["subcarriers"] if axis == "subcarriers" else float(point["round"])
+
+
+def used_by(point: CurvePoint, axis: str, seed: int) -> float:
+    """The same for one seed, by its place among the seeds; rounds and channel uses are the same for all."""
+    return point["energy"]["values"][seed] if axis == "energy" else used(point, axis)
+
 
 FEWEST = {"round": "fewest rounds", "subcarriers": "fewest channel uses", "energy": "least energy"}
 

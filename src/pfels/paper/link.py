@@ -15,10 +15,9 @@ from pfels.experiment.forecast import forecast
 from pfels.experiment.link import Link, frame_of, link_of
 from pfels.paper.benchmarks import RATIOS, SCHEMES, Benchmark
 from pfels.paper.scheme_traces import SchemeTrace, SeedTrace, configs
-from pfels.paper.seeds import over_seeds
 from pfels.schemes.registry import load_scheme
 from pfels.schemes.setting import Setting
-from pfels.studies.aggregate import mean_and_std
+from pfels.studies.aggregate import mean_and_std, over_seeds
 from pfels.studies.plan import assumed_losses, course_of, scheme_plan
 from pfels.studies.theory import BOUNDS, Bound, best_kept
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from pfels.documents.paper import FigurePoint, LinkCurvePoint, LinkPoint, TrainedCurvePoint, TrainedPoint
 from pfels.paper.benchmarks import BENCHMARKS, NAMES, Benchmark, data_name
-from pfels.paper.curves import CURVE_AXES, LABELS, used
+from pfels.paper.curve_claims import CURVE_AXES, LABELS, used
 from pfels.runtime.files import write_atomically
 
 LOOKS: dict[str, dict[str, Any]] = {

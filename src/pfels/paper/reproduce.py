@@ -16,10 +16,9 @@ from pfels.documents.paper import (
     SchemeFigures,
     SchemeRow,
 )
-from pfels.paper import claims, documents, link
+from pfels.paper import claims, link
 from pfels.paper.benchmarks import RATIOS, SEEDS, Benchmark
-from pfels.paper.curve_claims import of_curves
-from pfels.paper.curves import CURVE_AXES
+from pfels.paper.curve_claims import CURVE_AXES, of_curves
 from pfels.paper.matched import matched
 from pfels.paper.printed import Measured, beside_printed
 from pfels.paper.scheme_traces import draw_traces
@@ -27,12 +26,15 @@ from pfels.paper.stand_ins import StandIn, choose_stand_in
 from pfels.paper.targets import Target, check, find
 from pfels.privacy.checks import require_positive
 from pfels.runtime.arguments import path_of, seed_values, values, whole
-from pfels.runtime.files import writable_folder
+from pfels.runtime.csv_files import SENTENCES, to_csv
+from pfels.runtime.files import to_json, writable_folder, write_atomically
 from pfels.seeding import TUNING_SEEDS
 
 if TYPE_CHECKING:
     from pfels.studies.sweep import Watch
 
+PER_SEED = ("values", "train_losses", "privacy_limited_shares")  # left to the JSON
+NOT_DRAWN = ("table", "matched")
 LINK_NOTE = "no training; energy is expected, with every update at its norm bound"
 MATCHED_NOTE = (
     "no training; PFELS at p and η/p against WFL-PDP at η: PFELS does not divide its estimate by p, so both have the "
@@ -92,7 +94,7 @@ def reproduce(
         **results,
         "files": [],
     }
-    document["files"] = documents.write(document, wanted.kind, folder / f"{target}-{scale}")
+    document["files"] = write_files(document, wanted.kind, folder / f"{target}-{scale}")
     return document
 
 
@@ -203,3 +205,19 @@ def _table(
 def _printed(benchmark: Benchmark, *, full_scale: bool) -> Mapping[str, Printed] | None:
     """The values that results are held to: none, unless the settings are the paper's own."""
     return benchmark.printed if full_scale else None
+
+
+def write_files(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]:
+    """Write the document under this stem and return the names of the files; figures are drawn as well."""
+    suffixes = [".json", ".csv"]
+    rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
+    write_atomically(stem.with_suffix(".csv"), to_csv(rows, leaving_out=(*SENTENCES, *PER_SEED)))
+    if kind not in NOT_DRAWN:
+        from pfels.paper.pictures import draw
+
+        suffixes += [".png", ".pdf"]
+        heading = [document["title"], document["command"]]
+        draw(document["points"], kind, stem, heading=heading, preferred=document.get("preferred_ratio", {}))
+    files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
+    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
+    return files

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pfels.documents.report import ReportComparison
 from pfels.experiment.reader import StoredRun
-from pfels.report import commands, plots, privacy, recipes, settings, tables, text
+from pfels.report import commands, plots, privacy, settings, tables, text
 from pfels.report.assumptions import AssumptionTable, assumption_table
 from pfels.report.cards import Card, cards, names
 from pfels.report.comparison import pair_notes
@@ -116,7 +116,7 @@ def section(comparison: Comparison, key: str) -> Section:
         figures[f"{key}-spread"] = plots.server_spread([row for row in spread if row.group in drawn])
     if growth:
         figures[f"{key}-growth"] = plots.server_growth(growth)
-    found = recipes.recipes(comparison)
+    recipes = commands.recipes(comparison)
     return Section(
         key, title(comparison), _lede(comparison), clauses(comparison), comparison,
         about={name: line for name in comparison.schemes if (line := scheme_entry(name).about)},
@@ -135,8 +135,8 @@ def section(comparison: Comparison, key: str) -> Section:
         energy=energy, energy_drawn=energy_drawn,
         common=settings.common(comparison), differing=settings.differing(comparison),
         environments=settings.environments(comparison.runs),
-        command=recipes.one_command(found) or commands.comparison_command(comparison),
-        group_commands=recipes.commands(found),
+        command=commands.comparison_command(comparison),
+        group_commands=commands.commands(recipes),
         runs=[RunCommand(run, commands.run_command(run)) for run in comparison.runs],
         cards=cards(comparison.runs),
         figures=figures,

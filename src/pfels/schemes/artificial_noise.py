@@ -41,7 +41,7 @@ class ArtificialNoise(WflP):
     def _privacy_limit(self, squared_amplitudes: Reals) -> float:
         """The β at which the noise multiplier is the claim's z: (zβCm)² = σ₀² + Σᵢ (aᵢ² − (βC)²)/(dm²), solved for β,
         with m the margin for gain errors: signals may arrive stronger by it, and noise weaker."""
-        s, m = self.setting, self.setting.gain_margin
+        s, m = self.setting, self.setting.cell.margin
         z = noise_multiplier_at(beta=s.privacy_limit, bound=s.bound * m, noise_std=s.noise_std)
         noise = s.noise_std**2 + float(squared_amplitudes.sum()) / (s.dimension * m**2)
         count = len(squared_amplitudes)

@@ -6,8 +6,7 @@ import numpy as np
 
 from pfels.arrays import Reals
 from pfels.schemes.setting import Setting
-from pfels.uplink.channel import SnrLaw, gain_exceeds, snr_at
-from pfels.uplink.spectrum import typical_costs
+from pfels.uplink.channel import SnrLaw, snr_at
 
 QUANTILES = (np.arange(256) + 0.5) / 256  # of the law of the power limits
 
@@ -16,14 +15,7 @@ def carried_shares(setting: Setting, amplitude: float) -> Reals:
     """P(|h|√P ≥ amplitude and |h| ≥ `silent_below`) for devices at each of the QUANTILES of the power limit P: the
     share of rounds in which such a device can send a vector of norm s at level β, with amplitude = βs. With fading, |h|
     is the effective gain."""
-    gain = setting.gain_law
-    roots = _power_roots(setting.snr_law, setting.dimension, setting.noise_std)
-    needed = np.maximum(amplitude / roots, setting.silent_below)
-    if setting.fading is None:
-        return gain_exceeds(needed, mean=gain.mean, low=gain.low, high=gain.high)
-    means = np.outer(np.sqrt(typical_costs(setting.band, setting.fading)), needed)
-    shares: Reals = gain_exceeds(means, mean=gain.mean, low=gain.low, high=gain.high).mean(0)
-    return shares
+    return setting.cell.carried(amplitude / _power_roots(setting.cell.power, setting.dimension, setting.noise_std))
 
 
 @lru_cache(maxsize=4)  # a search for a level asks for them at every step

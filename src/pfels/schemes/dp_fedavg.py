@@ -25,15 +25,9 @@ class DpFedAvg:
         sigma = claimed_noise_multiplier(epsilon=s.epsilon, delta=s.delta, devices=s.devices, cohort=r)
         # The sum carries the noise of everyone who sends, so its level follows the cohort's size. The
         # server sees each noisy update by itself, with a share 1/r of the variance.
-        return RoundPlan.make(
-            s,
-            t,
-            cohort,
-            subcarriers=len(cohort) * s.dimension,
-            noise_multiplier=sigma * math.sqrt(len(cohort) / r),
-            single_noise_multiplier=sigma / math.sqrt(r),
-            cohort_dependent=s.sampling is not Sampling.WITHOUT_REPLACEMENT,
-            claimed=True,
+        of_the_sum, fixed = sigma * math.sqrt(len(cohort) / r), s.sampling is Sampling.WITHOUT_REPLACEMENT
+        return RoundPlan.ideal(
+            s, t, cohort, z=of_the_sum, upload_z=sigma / math.sqrt(r), claimed=True, cohort_dependent=not fixed
         )
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> None:

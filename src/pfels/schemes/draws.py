@@ -13,7 +13,8 @@ from pfels.privacy.events import Sampling
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.setting import Setting
 from pfels.seeding import BLOCK, Purpose, Seed, generator
-from pfels.uplink import channel, cohort, compression, spectrum
+from pfels.uplink import channel, cohort, compression
+from pfels.uplink.spectrum import Spectrum
 
 T = TypeVar("T")
 D = TypeVar("D", bound=np.generic)
@@ -40,49 +41,40 @@ class Draws:
         return cohort.sample(draw, devices=s.devices, size=s.cohort_size, sampling=s.sampling.value)
 
     def gains(self, t: int, devices: DeviceIds) -> Gains:
-        """The complex channel gain of each device in round t; with fading, the effective one (`uplink.spectrum`)."""
+        """The complex gain with which each device sends in round t; with fading, the effective one."""
         means = self.mean_gains(t, devices)
-        if self.setting.fading is None:
+        if not self.setting.cell.fading.active:
             return means
         gains: Gains = means / np.sqrt(self.inversion_costs(t, devices))
         return gains
 
     def mean_gains(self, t: int, devices: DeviceIds) -> Gains:
         """The complex channel gain of each device in round t, over all subcarriers."""
-        law = self.setting.gain_law
-        return channel.draw_gains(seed=self.seed, round=t, devices=devices, mean=law.mean, low=law.low, high=law.high)
+        return self.setting.cell.mean_gains(self.seed, t, devices)
 
     def inversion_costs(self, t: int, devices: DeviceIds) -> Reals:
         """By how much fading raises the energy of each device in round t."""
-        fading, band = self.setting.fading, self.setting.band
-        assert fading is not None, "the channel is flat"
-        powers = spectrum.draw_fading(seed=self.seed, round=t, devices=devices, band=band, fading=fading)
-        return spectrum.inversion_costs(powers, floor=fading.floor)
+        cell = self.setting.cell
+        return cell.fading.inversion_costs(cell.fading.draw_powers(self.seed, t, devices, band=cell.band))
 
-    def spectrum(self, t: int, devices: DeviceIds) -> spectrum.Spectrum | None:
+    def spectrum(self, t: int, devices: DeviceIds) -> Spectrum | None:
         """What differs between the subcarriers of these devices in round t; None where nothing does."""
-        s = self.setting
-        if s.fading is None and not s.timing_error_s:
+        cell = self.setting.cell
+        if not cell.fading.active and not cell.timing.active:
             return None
-        return spectrum.Spectrum(self.seed, t, devices, s.band, s.fading, s.timing_error_s)
+        return Spectrum(self.seed, t, devices, cell.band, cell.fading, cell.timing)
 
     def other_strengths(self, t: int, devices: DeviceIds, *, antennas: int) -> Reals:
         """|h| from each device to the receiver's antennas other than the first in round t, one row per antenna."""
-        law = self.setting.gain_law
-        return channel.draw_other_strengths(
-            seed=self.seed, round=t, devices=devices, antennas=antennas, mean=law.mean, low=law.low, high=law.high
-        )
+        return self.setting.cell.other_strengths(self.seed, t, devices, antennas=antennas)
 
-    def gain_errors(self, t: int, devices: DeviceIds) -> Gains:
-        """The true gain of each device in round t over the one that it knows."""
-        s = self.setting
-        return channel.draw_errors(
-            seed=self.seed, round=t, devices=devices, gain_db=s.csi_error_db, phase_deg=s.phase_error_deg
-        )
+    def gain_errors(self, t: int, devices: DeviceIds) -> Gains | None:
+        """The true gain of each device in round t over the one that it knows; None where devices know it."""
+        return self.setting.cell.errors(self.seed, t, devices)
 
     def powers(self, devices: DeviceIds) -> Reals:
         """The power limit of each device, the same in every round."""
-        s, law = self.setting, self.setting.snr_law
+        s, law = self.setting, self.setting.cell.power
         return channel.draw_powers(
             seed=self.seed, devices=devices, dimension=s.dimension, noise_std=s.noise_std,
             low_db=law.low_db, high_db=law.high_db, scale=law.scale,
@@ -171,7 +163,7 @@ class CachedDraws(Draws):
     def law(self) -> tuple[object, ...]:
         """All that the cached draws depend on, except the sampling, which is part of their keys."""
         s = self.setting
-        return (self.seed, s.devices, s.cohort_size, s.dimension, s.noise_std, s.gain_law, s.snr_law, s.band, s.fading)
+        return (self.seed, s.devices, s.cohort_size, s.dimension, s.cell)
 
     def cohort(self, t: int) -> DeviceIds:
         """The devices drawn for round t."""

@@ -2,22 +2,34 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from pfels.arrays import Reals
+from pfels.documents.studies import EchoPlan
 from pfels.errors import InputError
 from pfels.privacy.calibration import calibrate
-from pfels.privacy.events import Adversary, beta_at, noise_multiplier_at
+from pfels.privacy.events import Adversary, beta_at, noise_multiplier_at, turns_per_device
 from pfels.schemes.carried import carried_shares
-from pfels.schemes.echo_settings import EchoSettings
+from pfels.schemes.scheme import OwnSettings
 from pfels.schemes.setting import Setting
-from pfels.uplink.echo import averaged_workload, model_workload, optimised_weights, square_root_weights
+from pfels.uplink.echo import averaged_workload, model_workload, noise_rms, optimised_weights, square_root_weights
 from pfels.uplink.power import best_carried_level
 
 RATIO_TOLERANCE = 0.2  # how far 1/m may be from the ratio that was asked for
 LEAST_HEARD = 1e-3  # of the devices heard at their turn; weights, which make up for it, are at most 1/this apart
 FITS = 4  # who is heard depends on the weights and they on who is heard; each step brings both closer by far
+
+
+class EchoSettings(OwnSettings):
+    """`bands`: in how many rounds a device sends what it learned at a turn; 0: in as many as fit before its next turn.
+    `weights`: with which weights, those of the square-root factorisation, or those that minimise the noise in the
+    models of this training."""
+
+    bands: int = Field(default=0, ge=0, le=10**9)
+    weights: Literal["square-root", "optimised"] = "square-root"
 
 
 @dataclass(frozen=True)
@@ -144,11 +156,11 @@ def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
     def shares(beta: float, weight: float) -> Reals:
         return carried_shares(setting, beta * weight * s)
 
-    strongest = s * setting.gain_margin  # what a device whose gain is underestimated may arrive with, at β = 1
+    strongest = s * setting.cell.margin  # what a device whose gain is underestimated may arrive with, at β = 1
     once = calibrate(
         adversary=Adversary.SERVER, epsilon=setting.budget.epsilon, delta=setting.delta, rounds=setting.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=1,
-        exposure=setting.exposure_bound,
+        exposure=setting.cell.exposure_bound,
     )  # fmt: skip
     # (1 + 1e-9): so that the rounding of a running sum spends no more
     cost = cost_of(weights, blocks=blocks, groups=setting.groups, rounds=setting.rounds)
@@ -170,3 +182,41 @@ def _level(setting: Setting, blocks: int, weights: Reals) -> EchoLevel:
         heard=heard,
         carried=carried,
     )
+
+
+BYTES = 4  # of a float32
+
+
+def echo_plan(level: EchoLevel, setting: Setting) -> EchoPlan:
+    """The facts of a training with this level."""
+    s, b = setting, level.bands
+    found = noise_in(level, level.weights, s)
+    best = noise_in(level, optimised_weights(b, heard=level.heard, workloads=workloads(s, level.blocks)), s)
+    per_turn = -(-s.devices // s.groups) + 2  # what each device keeps, their sum, and what the server decoded
+    return {
+        "bands": b,
+        "blocks": level.blocks,
+        "rounds_between_turns": s.groups,
+        "turns": turns_per_device(devices=s.devices, cohort=s.cohort_size, rounds=s.rounds),
+        "heard_at_turn": level.carried,
+        "noise_in_models": found[0],
+        "noise_in_average": found[1] if len(found) > 1 else None,
+        "noise_in_models_optimised": best[0],
+        "noise_in_average_optimised": best[1] if len(best) > 1 else None,
+        "memory_bytes": BYTES * (b - 1) * s.dimension * per_turn,
+    }
+
+
+def noise_in(level: EchoLevel, weights: Reals, setting: Setting) -> list[float]:
+    """The noise in the models, and in the average that is delivered where there is one, relative to a training with one
+    band on the same budget."""
+    alone = np.ones(1)
+
+    def noise(each: Reals, heard: Reals, workload: Reals) -> float:
+        z = math.sqrt(cost_of(each, blocks=level.blocks, groups=setting.groups, rounds=setting.rounds))
+        return z * noise_rms(each, heard=heard, workload=workload)
+
+    return [
+        noise(weights, level.heard, workload) / noise(alone, alone, workload)
+        for workload in workloads(setting, level.blocks)
+    ]

@@ -20,16 +20,17 @@ from pfels.schemes.setting import Setting
 def exposures(draws: Draws, t: int, devices: DeviceIds) -> Reals:
     """By how much the server's other antennas raise what a transmission of round t costs each of these devices."""
     s = draws.setting
-    if s.antennas == 1:
+    if s.cell.antennas == 1:
         return np.ones(len(devices))
-    heard: Reals = 1 + relative_strengths(draws, t, devices, draws.gains(t, devices), antennas=s.antennas).sum(0)
+    beside = relative_strengths(draws, t, devices, draws.gains(t, devices), antennas=s.cell.antennas)
+    heard: Reals = 1 + beside.sum(0)
     return heard
 
 
 def relative_strengths(draws: Draws, t: int, devices: DeviceIds, gains: Gains, *, antennas: int) -> Reals:
     """|hₘ|²/(m|ĥ|)² of each device, whose gains are given, at each antenna other than the first in round t, with m the
     margin for gain errors: what that antenna hears of it over what is priced for the first. One row per antenna."""
-    known = np.abs(gains) * draws.setting.gain_margin
+    known = np.abs(gains) * draws.setting.cell.margin
     strengths: Reals = (draws.other_strengths(t, devices, antennas=antennas) / known) ** 2
     return strengths
 
@@ -37,7 +38,7 @@ def relative_strengths(draws: Draws, t: int, devices: DeviceIds, gains: Gains, *
 def added_noise_factor(plan: RoundPlan, setting: Setting) -> float:
     """By how much a round costs more where the noise that devices add is granted to the server: several antennas may
     cancel it, since it comes from other places than the signal. 1 where devices add none."""
-    arriving = plan.require_air().noise_std(setting.noise_std, width=plan.subcarriers, margin=setting.gain_margin)
+    arriving = plan.require_air().noise_std(setting.noise_std, width=plan.subcarriers, margin=setting.cell.margin)
     return (arriving / setting.noise_std) ** 2
 
 
@@ -52,24 +53,24 @@ def own_noise_costs(scheme: Scheme, plan: RoundPlan) -> Reals:
             return np.maximum(costs, (s.bound / own) ** 2)
     if air.added is None or plan.event.exposures is not None:  # several antennas are granted all noise of devices
         return costs
-    width, margin = plan.subcarriers, s.gain_margin
+    width, margin = plan.subcarriers, s.cell.margin
     own = (np.abs(air.gains) / margin) ** 2 * air.added / width
     everyone = air.noise_std(s.noise_std, width=width, margin=margin) ** 2
     alone: Reals = costs * everyone / (s.noise_std**2 + own)
     return alone
 
 
-def as_received(plan: RoundPlan, draws: Draws) -> RoundPlan:
-    """The plan of a round with what its channel does: the true gains, and what all antennas hear."""
-    s, air, t = draws.setting, plan.air, plan.round
+def plan_round(scheme: Scheme, draws: Draws, t: int) -> RoundPlan:
+    """The scheme's plan of round t, with what the channel does: the true gains, and what all antennas hear."""
+    plan, s = scheme.prepare(draws, t), draws.setting
+    air = plan.air
     if air is None:
         return plan
-    spectrum = draws.spectrum(t, plan.sending)
-    if s.antennas == 1 and not s.csi_error_db and not s.phase_error_deg and spectrum is None:
+    spectrum, errors, event = draws.spectrum(t, plan.sending), draws.gain_errors(t, plan.sending), plan.event
+    if s.cell.antennas == 1 and spectrum is None and errors is None:
         return plan
-    event = plan.event
-    if s.antennas > 1:
+    if s.cell.antennas > 1:
         heard = added_noise_factor(plan, s) * exposures(draws, t, plan.sending)
         event = replace(event, exposures=tuple(heard.tolist()))
-    air = replace(air, errors=draws.gain_errors(t, plan.sending), spectrum=spectrum)
+    air = replace(air, errors=errors, spectrum=spectrum)
     return replace(plan, air=air, event=event)

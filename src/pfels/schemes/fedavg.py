@@ -17,11 +17,7 @@ class FedAvg:
 
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
         """Who takes part in round t."""
-        s, cohort = self.setting, draws.cohort(t)
-        used = len(cohort) * s.dimension
-        return RoundPlan.make(
-            s, t, cohort, subcarriers=used, noise_multiplier=0.0, cohort_dependent=False, claimed=False
-        )
+        return RoundPlan.ideal(self.setting, t, draws.cohort(t), z=0.0, cohort_dependent=False)
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> None:
         """Every coordinate is sent."""

@@ -11,6 +11,7 @@ cohorts, are known beforehand.
 from dataclasses import dataclass, field
 
 import numpy as np
+from pydantic import Field
 
 from pfels.arrays import DeviceIds, Reals, Rounds
 from pfels.errors import InputError
@@ -21,12 +22,19 @@ from pfels.privacy.gaussian import gaussian_mu
 from pfels.schemes.draws import Draws
 from pfels.schemes.exposure import exposures
 from pfels.schemes.plan import AirLink, RoundPlan
-from pfels.schemes.related_settings import LiuSimeoneSettings
+from pfels.schemes.scheme import OwnSettings
 from pfels.schemes.wfl_p import WflP
 from pfels.uplink.power import align
 
 SAFE = 1 - 1e-9  # the rounding of a running sum must not spend more than the budget
 SMALLEST_SHARE = 1e-9  # below it the first rounds would bring nothing but noise
+
+
+class Settings(OwnSettings):
+    """`contraction`: by which factor one round shrinks the distance to the optimum, and with it earlier noise; 1 splits
+    the budget evenly, less gives later rounds more of it."""
+
+    contraction: float = Field(default=0.99, gt=0, le=1)
 
 
 @dataclass
@@ -51,24 +59,24 @@ class LiuSimeone(WflP):
         limit = "power" if beta == levels.power_limits[t] else "privacy"
         h, P = draws.gains(t, cohort), draws.powers(cohort)
         air = AirLink(h, P, beta, limit, bound=s.bound, share=1.0)
-        return RoundPlan.over_air(s, t, cohort, air, width=s.dimension, claimed=False)
+        return RoundPlan.over_air(s, t, cohort, air, width=s.dimension)
 
     def required_noise(self) -> RequiredNoise:
         """The noise of the last round, before anybody is drawn: as if a device took part in every round, and power
         never limited the level."""
-        s, shares = self.setting, self._shares() ** 2 * self.setting.exposure_bound
+        s, shares = self.setting, self._shares() ** 2 * self.setting.cell.exposure_bound
         if s.budget.adversary is not Adversary.SERVER:
             raise InputError(f"--adversary {s.budget.adversary}: {COHORT_DEPENDENT}; ask for --adversary server")
         allowed = gaussian_mu(epsilon=s.budget.epsilon, delta=s.delta) ** 2
         z = float(np.sqrt(shares.sum() / allowed)) / SAFE
         loss = server_loss(mu_squared=float(shares.sum()) / z**2, participations=s.rounds, delta=s.delta)
-        beta = beta_at(noise_multiplier=z, bound=s.bound * s.gain_margin, noise_std=s.noise_std)
+        beta = beta_at(noise_multiplier=z, bound=s.bound * s.cell.margin, noise_std=s.noise_std)
         return RequiredNoise(z, beta, loss)
 
     def _shares(self) -> Reals:
         """ρ^((T−1−t)/4): the level of each round relative to the last one's."""
         own = self.setting.own
-        rho = own.contraction if isinstance(own, LiuSimeoneSettings) else LiuSimeoneSettings().contraction
+        rho = own.contraction if isinstance(own, Settings) else Settings().contraction
         shares: Reals = rho ** (np.arange(self.setting.rounds)[::-1] / 4)
         if shares[0] < SMALLEST_SHARE:
             allowed = rounded_up(SMALLEST_SHARE ** (4 / (len(shares) - 1)), digits=3)
@@ -107,12 +115,12 @@ class LiuSimeone(WflP):
             return levels
 
         def excess(log_level: float) -> float:
-            costs = (at(log_level)[rounds] * s.bound * s.gain_margin / s.noise_std) ** 2 * exposed
+            costs = (at(log_level)[rounds] * s.bound * s.cell.margin / s.noise_std) ** 2 * exposed
             return float(np.bincount(who, costs, minlength=1).max() - allowed)
 
         # At the lowest ν even a device in all rounds is within the budget; from the highest on, power limits all.
         finite = power_limits[np.isfinite(power_limits)]
-        strongest = s.bound * s.gain_margin * np.sqrt(s.exposure_bound)
+        strongest = s.bound * s.cell.margin * np.sqrt(s.cell.exposure_bound)
         low = np.log(np.sqrt(allowed / len(shares)) * s.noise_std / strongest)
         high = np.log(finite.max(initial=1.0) / shares.min()) + 1
         if not len(who) or high <= low or excess(high) <= 0:

@@ -59,8 +59,8 @@ class Memory:
                 if devices[device].used_until == end:
                     del devices[device]
         decoded = dict(self.decoded)
-        if result.decoded is not None and plan.used_until is not None:
-            span = plan.used_until - t
+        if result.decoded is not None and plan.echo.used_until is not None:
+            span = plan.echo.used_until - t
             decoded = {u: x for u, x in {**self.decoded, t: result.decoded}.items() if u + span > t}
         return type(self)(devices, decoded, turns)
 

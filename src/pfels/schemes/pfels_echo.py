@@ -17,10 +17,9 @@ from pfels.privacy.calibration import RequiredNoise
 from pfels.privacy.events import Adversary, turns_per_device
 from pfels.runtime.lazy_torch import Tensor
 from pfels.schemes.draws import Draws
-from pfels.schemes.echo_level import EchoLevel, echo_level, worst_cost
-from pfels.schemes.echo_plan import echo_plan
+from pfels.schemes.echo_level import EchoLevel, echo_level, echo_plan, worst_cost
 from pfels.schemes.memory import Memory
-from pfels.schemes.plan import AirLink, RoundPlan
+from pfels.schemes.plan import AirLink, Echo, RoundPlan
 from pfels.schemes.setting import Setting
 from pfels.training.updates import LocalUpdates
 from pfels.uplink.clipping import clip
@@ -61,10 +60,9 @@ class PfelsEcho:
         h, P = draws.gains(t, ids), draws.powers(ids)
         on = self._able(h, P, weights)
         air = AirLink(h[on], P[on], level.beta, level.limit, bound=level.bound, share=1.0, weights=weights[on])
-        return RoundPlan.make(
-            self.setting, t, draws.cohort(t), sending=ids[on], fresh=len(turns[0]), air=air, subcarriers=self._width(t),
-            used_until=t + (level.bands - 1) * m, turns=learned[on], divisor=self.expected_transmitters,
-            cohort_dependent=False, claimed=False,
+        return RoundPlan.over_air(
+            self.setting, t, draws.cohort(t), air, width=self._width(t), sending=ids[on], cohort_dependent=False,
+            divisor=self.expected_transmitters, echo=Echo(len(turns[0]), t + (level.bands - 1) * m, learned[on]),
         )  # fmt: skip
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor | None:
@@ -108,7 +106,7 @@ class PfelsEcho:
         """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""
         s, z = self.setting, self.level.noise_multiplier
         turns = turns_per_device(devices=s.devices, cohort=s.cohort_size, rounds=s.rounds)
-        cost = s.exposure_bound * worst_cost(self.level, s) / z**2
+        cost = s.cell.exposure_bound * worst_cost(self.level, s) / z**2
         loss = server_loss(mu_squared=cost, participations=turns, delta=s.delta)
         if s.budget.adversary is not Adversary.SERVER:  # in turns nobody is hidden from anybody
             loss = replace(loss, adversary=s.budget.adversary, why=IN_TURNS)
@@ -132,7 +130,7 @@ class PfelsEcho:
 
     def _able(self, h: Gains, P: Reals, weights: Reals) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
         able = can_transmit(h, P, beta=self.level.beta * weights, bound=self.level.bound)
-        return able & (np.abs(h) >= self.setting.silent_below)
+        return able & (np.abs(h) >= self.setting.cell.silent_below)
 
     def _width(self, t: int) -> int:
         """How many coordinates the block of round t has: the first blocks have one more where they are not even."""

@@ -48,7 +48,7 @@ def public_level(setting: Setting) -> PublicLevel:
     """The level of a whole training, from the budget and the laws of the channel alone: it depends on nobody."""
     s = math.sqrt(setting.share) * setting.bound
     z, cap = _noise_and_cap(setting)
-    strongest = s * setting.gain_margin  # what a device whose gain is underestimated may arrive with, at β = 1
+    strongest = s * setting.cell.margin  # what a device whose gain is underestimated may arrive with, at β = 1
 
     def carried(beta: float) -> float:
         return float(carried_shares(setting, beta * s).mean())
@@ -68,7 +68,7 @@ def _noise_and_cap(setting: Setting) -> tuple[float, int | None]:
     found = calibrate(
         adversary=budget.adversary, epsilon=budget.epsilon, delta=setting.delta, rounds=setting.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=Sampling.POISSON, participations=cap,
-        exposure=1.0 if budget.adversary is Adversary.OUTSIDER else setting.exposure_bound,
+        exposure=1.0 if budget.adversary is Adversary.OUTSIDER else setting.cell.exposure_bound,
     )  # fmt: skip
     return found.noise_multiplier * (1 + 1e-9), cap  # so that the rounding of a running sum spends no more
 
@@ -95,9 +95,9 @@ class PfelsPlus:
             sending, h, P = sending[below], h[below], P[below]
         # share = 1: every single transmission stays within its power limit, not only the average one
         air = AirLink(h, P, level.beta, level.limit, bound=level.bound, share=1.0)
-        return RoundPlan.make(
-            self.setting, t, draws.cohort(t), sending=sending, subcarriers=self.setting.kept, air=air,
-            divisor=self.expected_transmitters(t), cohort_dependent=False, claimed=False,
+        return RoundPlan.over_air(
+            self.setting, t, draws.cohort(t), air, width=self.setting.kept, sending=sending,
+            divisor=self.expected_transmitters(t), cohort_dependent=False,
         )  # fmt: skip
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
@@ -125,14 +125,14 @@ class PfelsPlus:
     def required_noise(self) -> RequiredNoise:
         """The noise at the public level, and its privacy loss: less than the budget where power limits the level."""
         s, z, times = self.setting, self.level.noise_multiplier, self.level.cap or self.setting.rounds
-        cost = s.exposure_bound * mu_squared(z, times=times)
+        cost = s.cell.exposure_bound * mu_squared(z, times=times)
         loss = server_loss(mu_squared=cost, participations=times, delta=s.delta)
         if s.budget.adversary is not Adversary.SERVER:
             loss = outsider_loss(
                 {z: s.rounds}, devices=s.devices, cohort=s.cohort_size, sampling=s.sampling, delta=s.delta
             )
         if s.budget.adversary is Adversary.BLIND_SERVER:
-            loss = blind_server_loss(loss, sampling=s.sampling, on_air=True, antennas=s.antennas)
+            loss = blind_server_loss(loss, sampling=s.sampling, on_air=True, antennas=s.cell.antennas)
         return RequiredNoise(z, self.level.beta, loss)
 
     def _able(self, draws: Draws, t: int) -> tuple[DeviceIds, Gains, Reals]:
@@ -140,7 +140,7 @@ class PfelsPlus:
         cohort = draws.cohort(t)
         h, P = draws.gains(t, cohort), draws.powers(cohort)
         able = can_transmit(h, P, beta=self.level.beta, bound=self.level.bound)
-        able &= np.abs(h) >= self.setting.silent_below
+        able &= np.abs(h) >= self.setting.cell.silent_below
         return cohort[able], h[able], P[able]
 
 

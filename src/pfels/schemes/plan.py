@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -82,15 +82,26 @@ class AirLink:
         return math.sqrt(receiver**2 + added / width)
 
 
+class Echo(NamedTuple):
+    """What a plan whose devices repeat says of it. The first `fresh` senders train, the others repeat what they sent
+    before (None: all train). `used_until` is the last round that uses what devices and server keep of this one (None:
+    no end is known). `turns` is the round in which each sender learned what it sends (None: in this one)."""
+
+    fresh: int | None = None
+    used_until: int | None = None
+    turns: Rounds | None = None
+
+
+WITHOUT_ECHO = Echo()
+
+
 @dataclass(frozen=True)
 class RoundPlan:
     """Who takes part in a round, what it releases, and how many channel uses it takes.
 
-    `cohort` was drawn; `sending` are the devices that transmit. The first `fresh` of them train (None: all do), the
-    others repeat what they sent before. `air` is absent where every device has an ideal link of its own.
-    `claimed_epsilon` is the paper's ε per round where the scheme makes that claim. `used_until` is the last round that
-    uses what devices and server keep of this one (None: no end is known). `turns` is the round in which each sender
-    learned what it sends (None: in this one). `divisor` is the number of devices by which the server divides the sum.
+    `cohort` was drawn; `sending` are the devices that transmit, of which some may repeat what they sent (`echo`). `air`
+    is absent where every device has an ideal link. `claimed_epsilon` is the paper's ε per round where the scheme makes
+    that claim. `divisor` is the number of devices by which the server divides the sum.
     """
 
     round: int
@@ -101,60 +112,56 @@ class RoundPlan:
     claimed_epsilon: float | None
     air: AirLink | None
     divisor: float
-    fresh: int | None = None
-    used_until: int | None = None
-    turns: Rounds | None = None
+    echo: Echo = WITHOUT_ECHO
 
     @classmethod
-    def make(
+    def over_air(
+        cls,
+        setting: Setting,
+        t: int,
+        cohort: DeviceIds,
+        air: AirLink,
+        *,
+        width: int,
+        claimed: bool = False,
+        sending: DeviceIds | None = None,
+        divisor: float | None = None,
+        cohort_dependent: bool = True,
+        echo: Echo = WITHOUT_ECHO,
+    ) -> Self:
+        """The plan of round t whose signals add up on `width` subcarriers; the server divides by `divisor`, or by r.
+
+        The noise multiplier follows from the level and the noise that arrives, z = σ/(βs), with s for a device that
+        arrives as strong as its gain error allows. `cohort_dependent` is False only where level, index set and divisor
+        do not depend on who was drawn.
+        """
+        sending, margin = cohort if sending is None else sending, setting.cell.margin
+        arriving = air.noise_std(setting.noise_std, width=width, margin=margin)
+        z = noise_multiplier_at(beta=air.beta, bound=air.bound * margin, noise_std=arriving)
+        weights = None if air.weights is None else tuple(air.weights.tolist())
+        event = _event(setting, sending, z=z, cohort_dependent=cohort_dependent, weights=weights)
+        claim, count = setting.epsilon if claimed else None, setting.cohort_size if divisor is None else divisor
+        return cls(t, cohort, sending, event, width, claim, air, count, echo)
+
+    @classmethod
+    def ideal(
         cls,
         setting: Setting,
         t: int,
         cohort: DeviceIds,
         *,
-        sending: DeviceIds | None = None,
-        subcarriers: int,
-        noise_multiplier: float | None = None,
-        single_noise_multiplier: float | None = None,
-        cohort_dependent: bool,
-        claimed: bool,
-        air: AirLink | None = None,
-        divisor: float | None = None,
-        fresh: int | None = None,
-        used_until: int | None = None,
-        turns: Rounds | None = None,
+        z: float,
+        upload_z: float | None = None,
+        claimed: bool = False,
+        cohort_dependent: bool = True,
     ) -> Self:
-        """The plan of round t; the server divides by `divisor`, or by r.
+        """The plan of round t in which each device of the cohort uploads its whole update over an ideal link.
 
-        Over the air the noise multiplier follows from the level and the noise that arrives, z = σ/(βs), with s for a
-        device that arrives as strong as its gain error allows. On ideal links
-        the scheme states it, and `single_noise_multiplier` is that of what the server sees of one device alone, where
-        it differs.
+        z is the noise multiplier of the sum, 0 for none, and `upload_z` that of one upload, where it differs.
         """
-        transmitters = cohort if sending is None else sending
-        if air is not None:
-            margin = setting.gain_margin
-            arriving = air.noise_std(setting.noise_std, width=subcarriers, margin=margin)
-            noise_multiplier = noise_multiplier_at(beta=air.beta, bound=air.bound * margin, noise_std=arriving)
-        assert noise_multiplier is not None, "on ideal links a scheme states its noise multiplier; 0 is none"
-        event = RoundEvent(
-            noise_multiplier=noise_multiplier,
-            server_noise_multiplier=noise_multiplier if single_noise_multiplier is None else single_noise_multiplier,
-            devices=setting.devices,
-            cohort_size=setting.cohort_size,
-            sampling=setting.sampling,
-            participants=tuple(transmitters.tolist()),
-            cohort_dependent=cohort_dependent,
-            weights=None if air is None or air.weights is None else tuple(air.weights.tolist()),
-        )
-        epsilon = setting.epsilon if claimed else None
-        count = setting.cohort_size if divisor is None else divisor
-        return cls(t, cohort, transmitters, event, subcarriers, epsilon, air, count, fresh, used_until, turns)
-
-    @classmethod
-    def over_air(cls, setting: Setting, t: int, cohort: DeviceIds, air: AirLink, *, width: int, claimed: bool) -> Self:
-        """The plan of a cohort whose signals add up on `width` subcarriers, at a level that depends on its members."""
-        return cls.make(setting, t, cohort, subcarriers=width, cohort_dependent=True, claimed=claimed, air=air)
+        event = _event(setting, cohort, z=z, upload_z=upload_z, cohort_dependent=cohort_dependent)
+        claim, used = setting.epsilon if claimed else None, len(cohort) * setting.dimension
+        return cls(t, cohort, cohort, event, used, claim, None, setting.cohort_size)
 
     def __post_init__(self) -> None:
         air, senders = self.air, len(self.sending)
@@ -168,7 +175,7 @@ class RoundPlan:
     @property
     def training(self) -> DeviceIds:
         """Devices that train and send."""
-        return self.sending[: self.fresh]
+        return self.sending[: self.echo.fresh]
 
     @property
     def repeating(self) -> DeviceIds:
@@ -178,9 +185,8 @@ class RoundPlan:
     @property
     def ends(self) -> Rounds | None:
         """The last round that uses what each sender sends; None where no end is known."""
-        if self.turns is None or self.used_until is None:
-            return None
-        return self.turns + (self.used_until - self.round)
+        turns, until = self.echo.turns, self.echo.used_until
+        return None if turns is None or until is None else turns + (until - self.round)
 
     @property
     def waiting(self) -> DeviceIds:
@@ -235,6 +241,27 @@ class RoundPlan:
         """The air link of a scheme that transmits over the air."""
         assert self.air is not None, "this scheme does not transmit over the air"
         return self.air
+
+
+def _event(
+    setting: Setting,
+    sending: DeviceIds,
+    *,
+    z: float,
+    cohort_dependent: bool,
+    upload_z: float | None = None,
+    weights: tuple[float, ...] | None = None,
+) -> RoundEvent:
+    return RoundEvent(
+        noise_multiplier=z,
+        server_noise_multiplier=z if upload_z is None else upload_z,
+        devices=setting.devices,
+        cohort_size=setting.cohort_size,
+        sampling=setting.sampling,
+        participants=tuple(sending.tolist()),
+        cohort_dependent=cohort_dependent,
+        weights=weights,
+    )
 
 
 @dataclass(frozen=True)

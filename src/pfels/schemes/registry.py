@@ -10,32 +10,54 @@ from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import UnionType
-from typing import TYPE_CHECKING, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from pfels.errors import InputError, nearest, quoted
 from pfels.privacy.events import Sampling
 from pfels.runtime.arguments import name_values
-from pfels.schemes import create
-from pfels.schemes.echo_settings import EchoSettings
-from pfels.schemes.related_settings import LiuSimeoneSettings, TruncatedInversionSettings
+from pfels.uplink.effects.cell import EFFECTS, installed_effects
 
 if TYPE_CHECKING:
+    from pfels.schemes import (
+        artificial_noise,
+        dp_fedavg,
+        fedavg,
+        feedback,
+        liu_simeone,
+        pfels_echo,
+        pfels_plus,
+        truncated_inversion,
+        wfl_p,
+        wfl_pdp,
+    )
     from pfels.schemes.scheme import OwnSettings, Scheme
     from pfels.schemes.setting import Setting
 
-# Settings that not every scheme uses. All others are for all schemes.
-AIR = frozenset(
-    f"channel.{key}"
-    for key in (
-        "gain_mean", "gain_min", "gain_max", "noise_std", "snr_min_db", "snr_max_db", "snr_scale",
-        "antennas", "csi_error_db", "delay_spread_ns", "fade_limit_db",
-    )
-)  # fmt: skip
-# What a channel does beyond a gain. Noise that devices add would arrive other than planned, so not every scheme may.
-WAVEFORM = frozenset(f"channel.{key}" for key in ("phase_error_deg", "timing_error_us", "clipping_db", "model"))
-TOTAL = frozenset({"privacy.total_epsilon", "privacy.adversary"})
-OFF_BY_DEFAULT = WAVEFORM | {"channel.silent_below", "compression.kind", "compression.error_feedback"}
-PARTIAL = AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio", "privacy.epsilon"}
+    # Import strings are hidden from mypy; here it holds each scheme to the protocol.
+    _: list[Callable[[Setting], Scheme]] = [
+        feedback.create, wfl_p.WflP, wfl_pdp.WflPdp, dp_fedavg.DpFedAvg, fedavg.FedAvg, pfels_plus.create,
+        pfels_echo.create, liu_simeone.LiuSimeone, artificial_noise.ArtificialNoise,
+        truncated_inversion.TruncatedInversion,
+    ]  # fmt: skip
+
+# Groups of settings that not every scheme uses: those of the channel's effects, by what an effect asks of a scheme, and
+# some others. All settings that are in no group are for all schemes.
+GROUPS = {
+    **{
+        needs: frozenset(f"channel.{key}" for kind in EFFECTS if kind.needs == needs for key in kind.model_fields)
+        for needs in ("channel", "waveform", "silence")
+    },
+    "receiver": frozenset(f"channel.{key}" for key in ("noise_std", "snr_min_db", "snr_max_db", "snr_scale")),
+    "clip": frozenset({"training.clip"}),
+    "ratio": frozenset({"compression.ratio"}),
+    "mask": frozenset({"compression.kind"}),
+    "feedback": frozenset({"compression.error_feedback"}),
+    "claim": frozenset({"privacy.epsilon"}),
+    "budget": frozenset({"privacy.total_epsilon", "privacy.adversary"}),
+}
+GROUP_OF = {key: group for group, keys in GROUPS.items() for key in keys}
+OFF_BY_DEFAULT = ("waveform", "silence", "mask", "feedback")
+AIR = frozenset({"channel", "receiver"})
 
 
 NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
@@ -53,32 +75,51 @@ class BudgetBy(StrEnum):
 class SchemeEntry:
     """What is known of a scheme before it is built.
 
-    `uses` lists which of the PARTIAL settings it reads. `claims` says that it makes the paper's claim of
-    (`privacy.epsilon`, δ) per round. `sampling` is the only sampling it draws, None if `cohort.sampling` decides.
-    `budget` is how a budget sets its noise, None if nothing does. `settings` is the type of its own table. `assumes` is
-    what its privacy figures assume beyond those of the other schemes. `about` says in a line what it is.
+    `create` makes it for a setting, and `settings` is the type of its own table; both may be import strings,
+    `package.module:name`, whose module is imported when it is needed. `uses` lists which of the GROUPS of settings it
+    reads. `claims` says that it makes the paper's claim of (`privacy.epsilon`, δ) per round. `sampling` is the only
+    sampling it draws, None if `cohort.sampling` decides. `budget` is how a budget sets its noise, None if nothing does.
+    `assumes` is what its privacy figures assume beyond those of the other schemes. `about` says in a line what it is.
     """
 
-    create: "Callable[[Setting], Scheme]"
+    create: "Callable[[Setting], Scheme] | str"
     uses: frozenset[str] = frozenset()
     claims: bool = False
     sampling: Sampling | None = None
     budget: BudgetBy | None = None
-    settings: "type[OwnSettings] | None" = None
+    settings: "type[OwnSettings] | str | None" = None
     assumes: str = ""
     about: str = ""
 
     def __post_init__(self) -> None:
-        unknown = sorted(self.uses - PARTIAL)
+        unknown = sorted(self.uses - GROUPS.keys())
         if unknown:
-            raise InputError(
-                f"uses: {unknown[0]} is not a setting that only some schemes use{nearest(unknown[0], PARTIAL)}"
-            )
-        for name, field in (self.settings.model_fields if self.settings else {}).items():
-            if field.is_required() or not _is_scalar(field.annotation):
-                raise InputError(
-                    f"settings: {name} needs a default, and must be a number, a text, a choice or true/false"
-                )
+            raise InputError(f"uses: {unknown[0]} is not a group of settings{nearest(unknown[0], GROUPS)}")
+        if self.settings is not None and not isinstance(self.settings, str):
+            _require_scalars(self.settings)
+
+    def own_settings(self) -> "type[OwnSettings] | None":
+        """The type of the scheme's own table, if it has one."""
+        if not isinstance(self.settings, str):
+            return self.settings
+        found: type[OwnSettings] = _load(self.settings)
+        _require_scalars(found)
+        return found
+
+    def build(self, setting: "Setting") -> "Scheme":
+        """The scheme for a setting."""
+        create: Callable[[Setting], Scheme] = _load(self.create) if isinstance(self.create, str) else self.create
+        return create(setting)
+
+
+def _load(name: str) -> Any:
+    return EntryPoint(name, name, "").load()
+
+
+def _require_scalars(settings: "type[OwnSettings]") -> None:
+    for name, field in settings.model_fields.items():
+        if field.is_required() or not _is_scalar(field.annotation):
+            raise InputError(f"settings: {name} needs a default, and must be a number, a text, a choice or true/false")
 
 
 def _is_scalar(kind: object) -> bool:
@@ -90,68 +131,70 @@ def _is_scalar(kind: object) -> bool:
 
 _SCHEMES = {
     "pfels": SchemeEntry(
-        create.pfels,
-        uses=AIR | WAVEFORM | {"training.clip", "compression.ratio", "compression.error_feedback", "privacy.epsilon"},
+        "pfels.schemes.feedback:create",
+        uses=AIR | {"waveform", "clip", "ratio", "feedback", "claim"},
         claims=True,
         budget=BudgetBy.CLAIM,
         about="A random part of each update over the air, under power limits and a claim of ε per round (the paper's).",
     ),
     "wfl-p": SchemeEntry(
-        create.wfl_p,
-        uses=AIR | WAVEFORM | {"training.clip"},
+        "pfels.schemes.wfl_p:WflP",
+        uses=AIR | {"waveform", "clip"},
         about="Whole updates over the air, at the level that the power limits allow; no privacy limit.",
     ),
     "wfl-pdp": SchemeEntry(
-        create.wfl_pdp,
-        uses=AIR | WAVEFORM | {"training.clip", "privacy.epsilon"},
+        "pfels.schemes.wfl_pdp:WflPdp",
+        uses=AIR | {"waveform", "clip", "claim"},
         claims=True,
         budget=BudgetBy.CLAIM,
         about="Whole updates over the air, under power limits and a claim of ε per round.",
     ),
     "dp-fedavg": SchemeEntry(
-        create.dp_fedavg,
-        uses=frozenset({"training.clip", "privacy.epsilon"}),
+        "pfels.schemes.dp_fedavg:DpFedAvg",
+        uses=frozenset({"clip", "claim"}),
         claims=True,
         budget=BudgetBy.CLAIM,
         assumes="each device adds its own noise",
         about="Whole updates over ideal links; each device adds its share of the noise.",
     ),
-    "fedavg": SchemeEntry(create.fedavg, about="Whole updates over ideal links, without clipping, noise or privacy."),
+    "fedavg": SchemeEntry(
+        "pfels.schemes.fedavg:FedAvg", about="Whole updates over ideal links, without clipping, noise or privacy."
+    ),
     "pfels-plus": SchemeEntry(
-        create.pfels_plus,
-        uses=AIR | TOTAL | OFF_BY_DEFAULT | {"training.clip", "compression.ratio"},
+        "pfels.schemes.pfels_plus:create",
+        uses=AIR | {"budget", *OFF_BY_DEFAULT, "clip", "ratio"},
         sampling=Sampling.POISSON,
         budget=BudgetBy.TOTAL,
         about="PFELS with Poisson cohorts, one public level and a budget for all rounds; weak channels are silent.",
     ),
     "pfels-echo": SchemeEntry(
-        create.pfels_echo,
-        uses=AIR | WAVEFORM | TOTAL | {"channel.silent_below", "training.clip", "compression.ratio"},
+        "pfels.schemes.pfels_echo:create",
+        uses=AIR | {"waveform", "budget", "silence", "clip", "ratio"},
         sampling=Sampling.TURNS,
         budget=BudgetBy.TOTAL,
-        settings=EchoSettings,
+        settings="pfels.schemes.echo_level:EchoSettings",
         about="Devices send in turns and repeat it with falling weights; the server decodes, which takes out noise.",
     ),
     "liu-simeone": SchemeEntry(
-        create.liu_simeone,
-        uses=AIR | WAVEFORM | TOTAL | {"training.clip"},
+        "pfels.schemes.liu_simeone:LiuSimeone",
+        uses=AIR | {"waveform", "budget", "clip"},
         budget=BudgetBy.TOTAL,
-        settings=LiuSimeoneSettings,
+        settings="pfels.schemes.liu_simeone:Settings",
         about="One budget, spread over rounds whose channels are known beforehand (Liu and Simeone 2021).",
     ),
     "artificial-noise": SchemeEntry(
-        create.artificial_noise,
-        uses=AIR | {"training.clip", "privacy.epsilon"},
+        "pfels.schemes.artificial_noise:ArtificialNoise",
+        uses=AIR | {"clip", "claim"},
         claims=True,
         budget=BudgetBy.CLAIM,
         assumes="all devices of a round add their noise",
         about="Devices align to the weakest and spend the rest of their power on noise (Seif, Tandon and Li 2020).",
     ),
     "truncated-inversion": SchemeEntry(
-        create.truncated_inversion,
-        uses=AIR | WAVEFORM | {"training.clip", "channel.silent_below", "privacy.epsilon"},
+        "pfels.schemes.truncated_inversion:TruncatedInversion",
+        uses=AIR | {"waveform", "clip", "silence", "claim"},
         budget=BudgetBy.SWITCH,
-        settings=TruncatedInversionSettings,
+        settings="pfels.schemes.truncated_inversion:Settings",
         about="Devices below a gain floor are silent, the others invert their channels (Zhu, Wang and Huang 2020).",
     ),
 }
@@ -225,12 +268,19 @@ def _installed() -> dict[str, list[EntryPoint]]:
 
 def load_scheme(name: str, setting: "Setting") -> "Scheme":
     """The scheme of that name, built for a setting."""
-    return scheme_entry(name).create(setting)
+    return scheme_entry(name).build(setting)
+
+
+def uses_setting(name: str, key: str) -> bool:
+    """Whether a scheme uses a setting, which may be one of an effect of another package."""
+    table = key.partition(".")[0]
+    group = installed_effects()[table].needs if table in installed_effects() else GROUP_OF.get(key)
+    return group is None or group in scheme_entry(name).uses
 
 
 def users_of(key: str) -> list[str]:
     """The schemes that use a setting which not every scheme uses."""
-    return [name for name in usable_schemes() if key in scheme_entry(name).uses]
+    return [name for name in usable_schemes() if uses_setting(name, key)]
 
 
 def chosen_schemes(given: Iterable[str] | str | None) -> list[str]:

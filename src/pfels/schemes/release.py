@@ -51,7 +51,7 @@ def require_sound(scheme: Scheme, draws: Draws, theta: Tensor) -> None:
         raise GuardError(f"{name}: over the air devices add noise if and only if their power limits count it (`added`)")
     if hasattr(scheme, "keep") and not hasattr(scheme, "send_and_keep"):
         raise GuardError(f"{name}: a scheme that has `keep` needs `send_and_keep` as well")
-    if plan.used_until is not None and not (hasattr(scheme, "send_and_keep") and hasattr(scheme, "decode")):
+    if plan.echo.used_until is not None and not (hasattr(scheme, "send_and_keep") and hasattr(scheme, "decode")):
         raise GuardError(f"{name}: a scheme whose devices repeat needs `send_and_keep` and `decode`")
     require_public_release(lambda: scheme, draws, theta)
 
@@ -88,5 +88,5 @@ def _variations(draws: Draws) -> Iterator[Draws]:
     setting = draws.setting
     sizes = {1, setting.cohort_size} if setting.sampling is Sampling.POISSON else {setting.cohort_size}
     for drawn in sorted(sizes):
-        for gain in (setting.gain_law.low, setting.gain_law.high):
+        for gain in (setting.cell.gain.gain_min, setting.cell.gain.gain_max):
             yield OtherCohort(setting, draws.seed, draws.device, start=draws.start, drawn=drawn, gain=gain)

@@ -13,9 +13,7 @@ from pfels.schemes.memory import Kept, Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.repeat import repeat
 from pfels.schemes.scheme import Scheme, adds_noise, decodes, keeps_unsent, remembers
-from pfels.schemes.setting import Setting
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.amplifier import clip_peaks
 from pfels.uplink.clipping import check_sensitivity, norms, silence_non_finite
 from pfels.uplink.power import energy
 
@@ -178,13 +176,13 @@ def transmissions(
     energies: list[float] = []
     if remembers(scheme):
         x, rows = scheme.send_and_keep(plan, part, A, memory)
-        if plan.used_until is not None:  # what is repeated leaves the amplifier as it did at first
-            rows = _amplified(rows, draws.setting)
+        if plan.echo.used_until is not None:  # what is repeated leaves the amplifier as it did at first
+            rows = draws.setting.cell.amplified(rows)
         kept = _rows(plan, plan.sending, part, rows)
     else:
         x = scheme.send(plan, part, A)
     if plan.air is not None:
-        x = _amplified(x, draws.setting)
+        x = draws.setting.cell.amplified(x)
         spent = plan.check_signals(x, part.places)
     elif plan.event.noise_multiplier > 0:
         check_sensitivity(x, bound=scheme.setting.bound)
@@ -200,19 +198,13 @@ def transmissions(
     return Transmissions(x, kept, energies)
 
 
-def _amplified(rows: Tensor, setting: Setting) -> Tensor:
-    """Signals as they leave the amplifiers: no longer than before, and scaled as the signals are."""
-    if setting.clipping_db is None:
-        return rows
-    return clip_peaks(rows, clipping_db=setting.clipping_db, subcarriers=setting.band.subcarriers)
-
-
 def _rows(plan: RoundPlan, devices: DeviceIds, part: LocalUpdates, rows: Tensor) -> dict[int, Kept]:
     """What devices keep; the norms only where the vectors will be sent again."""
     ids = devices[part.places].tolist()
-    lengths = [0.0] * len(ids) if plan.used_until is None else norms(rows).tolist()
+    lengths = [0.0] * len(ids) if plan.echo.used_until is None else norms(rows).tolist()
     return {
-        device: Kept(row.clone(), norm, plan.used_until) for device, row, norm in zip(ids, rows, lengths, strict=True)
+        device: Kept(row.clone(), norm, plan.echo.used_until)
+        for device, row, norm in zip(ids, rows, lengths, strict=True)
     }
 
 

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterable, Sequence
 
+from pfels.documents.paper import SeedSpread
 from pfels.documents.privacy import Assumption, Figure, RunPrivacy
 from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, Spread
@@ -19,6 +20,22 @@ def spread(values: Sequence[float | None]) -> Spread | None:
 def mean_and_std(values: Sequence[float]) -> Spread:
     """Mean and sample standard deviation, which a single seed does not have."""
     return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else None}
+
+
+def over_seeds(values: Sequence[float]) -> SeedSpread:
+    """Mean, standard deviation, and the values themselves.
+
+    >>> over_seeds([1.0, 2.0, 3.0])
+    {'mean': 2.0, 'std': 1.0, 'values': [1.0, 2.0, 3.0]}
+    """
+    found = mean_and_std(values)
+    return {"mean": found["mean"], "std": found["std"], "values": list(values)}
+
+
+def known_over_seeds(values: Sequence[float | None]) -> SeedSpread | None:
+    """The same, or None where a seed has no such figure: its run diverged."""
+    known = [value for value in values if value is not None]
+    return over_seeds(known) if len(known) == len(values) else None
 
 
 def aggregate(summaries: Iterable[Summary]) -> AggregateRow:

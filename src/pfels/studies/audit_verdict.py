@@ -148,7 +148,7 @@ def _document(
     evidence: Evidence, server: AuditView, models: AuditView, alone: AuditAlone | None, refuted: list[str]
 ) -> Audit:
     against_outsider = evidence.setting.budget.adversary is Adversary.OUTSIDER
-    shown = models if against_outsider and "privacy.adversary" in scheme_entry(evidence.scheme).uses else server
+    shown = models if against_outsider and "budget" in scheme_entry(evidence.scheme).uses else server
     return {
         "scheme": evidence.scheme,
         "seeds": evidence.seeds,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pfels.experiment.setup import Experiment
-from pfels.schemes.exposure import as_received
+from pfels.schemes.exposure import plan_round
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.registry import load_scheme
@@ -48,7 +48,7 @@ class World:
 
     def play(self, theta: Tensor, t: int, training: CanaryTraining) -> Heard:
         """Play round t from the model θ."""
-        plan, view = as_received(self.scheme.prepare(self.draws, t), self.draws), ServerView()
+        plan, view = plan_round(self.scheme, self.draws, t), ServerView()
         indices = self.scheme.indices(self.draws, theta, t)
         result = play(self.scheme, self.draws, plan, theta, training, memory=self.memory, view=view)
         self.memory = self.memory.after(plan, result)

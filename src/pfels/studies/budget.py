@@ -15,7 +15,7 @@ from pfels.privacy.calibration import Budget, RequiredNoise, calibrate
 from pfels.privacy.claim import claimed_epsilon, claimed_noise_multiplier
 from pfels.privacy.events import Adversary, RoundEvent, beta_at
 from pfels.privacy.gaussian import gaussian_mu, mu_squared
-from pfels.schemes.exposure import as_received
+from pfels.schemes.exposure import plan_round
 from pfels.schemes.registry import BudgetBy, scheme_entry, usable_schemes
 from pfels.schemes.scheme import CalibratesItself
 from pfels.schemes.setting import Setting
@@ -79,13 +79,13 @@ def required_noise(config: Config, budget: Budget, participations: int | None = 
     found = calibrate(
         adversary=budget.adversary, epsilon=budget.epsilon, delta=setting.delta, rounds=config.rounds,
         devices=setting.devices, cohort=setting.cohort_size, sampling=setting.sampling, participations=participations,
-        exposure=setting.exposure_bound if budget.adversary is Adversary.SERVER and plan.air is not None else 1.0,
+        exposure=setting.cell.exposure_bound if budget.adversary is Adversary.SERVER and plan.air is not None else 1.0,
     )  # fmt: skip
     z = found.noise_multiplier
     if plan.air is not None:
         return RequiredNoise(
             z,
-            beta_at(noise_multiplier=z, bound=setting.bound * setting.gain_margin, noise_std=setting.noise_std),
+            beta_at(noise_multiplier=z, bound=setting.bound * setting.cell.margin, noise_std=setting.noise_std),
             found.loss,
         )
     if budget.adversary is Adversary.SERVER:  # it sees single updates, each with less noise than the sum
@@ -142,10 +142,10 @@ def _participations(config: Config) -> tuple[DeviceIds, Callable[[float], Reals]
     on_air = claim.scheme.prepare(claim.draws, 0).air is not None
     unlimited = config.privacy.model_copy(update={"epsilon": math.inf})  # over the air: what the power limits allow
     link = link_of(config.model_copy(update={"privacy": unlimited})) if on_air else claim
-    plans = [as_received(link.scheme.prepare(link.draws, t), link.draws) for t in range(config.rounds)]
-    if link.setting.antennas > 1 and any(plan.air is not None and plan.air.added is not None for plan in plans):
+    plans = [plan_round(link.scheme, link.draws, t) for t in range(config.rounds)]
+    if link.setting.cell.antennas > 1 and any(plan.air is not None and plan.air.added is not None for plan in plans):
         raise InputError(
-            f"channel.antennas = {link.setting.antennas}: {config.scheme} relies on noise that devices add, which "
+            f"channel.antennas = {link.setting.cell.antennas}: {config.scheme} relies on noise that devices add, which "
             "several antennas can cancel; no budget sets its level then"
         )
     events = [plan.event for plan in plans]

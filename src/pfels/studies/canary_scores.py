@@ -45,7 +45,7 @@ class CanarySignals:
         places = canaries.among(plan.sending)
         devices = plan.sending[places]
         levels = np.full(len(plan.sending), bound) if plan.air is None else plan.air.levels * plan.air.bound
-        learned = np.full(len(devices), plan.round) if plan.turns is None else plan.turns[places]
+        learned = np.full(len(devices), plan.round) if plan.echo.turns is None else plan.echo.turns[places]
         signs = canaries.signs(devices.tolist(), indices)
         width = canaries.dimension if indices is None else len(indices)
         ways, half = canaries.turned(devices, learned) / math.sqrt(width), torch.zeros(width)

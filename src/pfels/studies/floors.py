@@ -23,7 +23,7 @@ CANDIDATES = 9  # floors that are tried, from the law's minimum to its maximum
 def best_floors(config: Config, budget: Budget) -> list[BestFloor]:
     """One row for each number of antennas; none for a scheme that has no floor or no budget of its own."""
     entry = scheme_entry(config.scheme)
-    if "channel.silent_below" not in entry.uses or entry.budget is not BudgetBy.TOTAL:
+    if "silence" not in entry.uses or entry.budget is not BudgetBy.TOTAL:
         return []
     law = config.channel
     floors = np.geomspace(max(law.gain_min, law.gain_max / 300), law.gain_max * 0.9, CANDIDATES)

@@ -53,11 +53,11 @@ def every_seed(config: Config) -> EverySeed:
     if plan.air is None and plan.event.noise_multiplier > 0:
         z, exposed = plan.event.server_noise_multiplier, 1.0
     elif isinstance(link.scheme, CalibratesItself):
-        z, exposed = plan.event.noise_multiplier, setting.exposure_bound
+        z, exposed = plan.event.noise_multiplier, setting.cell.exposure_bound
     elif scheme_entry(config.scheme).claims:  # β is at most the claim's, whoever is drawn
         z, exposed = (
-            setting.noise_std / (setting.privacy_limit * setting.bound * setting.gain_margin),
-            setting.exposure_bound,
+            setting.noise_std / (setting.privacy_limit * setting.bound * setting.cell.margin),
+            setting.cell.exposure_bound,
         )
     else:
         return {"epsilon": None, "why": "nothing but the power limits of those who are drawn limits the level"}

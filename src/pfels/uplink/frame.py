@@ -8,6 +8,19 @@ PREFIX_SHARE = 144 / 2048  # length of the normal prefix over the useful part of
 
 
 @dataclass(frozen=True)
+class Band:
+    """K subcarriers, `spacing_hz` apart, around the carrier."""
+
+    subcarriers: int = 3300
+    spacing_hz: float = 15e3
+
+    @property
+    def prefix_s(self) -> float:
+        """The length of a normal cyclic prefix: delays up to it do no harm."""
+        return PREFIX_SHARE / self.spacing_hz
+
+
+@dataclass(frozen=True)
 class Frame:
     """A band of `subcarriers`, `spacing_hz` apart, in slots of `slot_s` with `data_symbols` OFDM symbols for data.
 
@@ -44,11 +57,6 @@ class Frame:
     def bandwidth_hz(self) -> float:
         """The width of the band."""
         return self.subcarriers * self.spacing_hz
-
-    @property
-    def prefix_s(self) -> float:
-        """The length of a normal cyclic prefix: delays up to it do no harm."""
-        return PREFIX_SHARE / self.spacing_hz
 
     def slots(self, coordinates: int) -> int:
         """The number of slots that carry so many coordinates.

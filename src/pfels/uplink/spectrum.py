@@ -1,93 +1,25 @@
-"""What a channel does subcarrier by subcarrier: fading that devices invert, and timing offsets that they do not know.
+"""What differs between the subcarriers of some senders in a round: fading, which they invert, and timing offsets, which
+they do not know (`effects.fading`, `effects.timing`).
 
 Position j of what is sent goes to column j mod K; a public permutation, drawn anew in every round, takes columns to
-subcarriers. A device with mean gain |h| has the gain |H(f)| = |h|·|G(f)| (`tdl`). It divides by it where |G(f)|² is at
-least a public floor ρ, and sends nothing on the other subcarriers. So
-
-- what arrives of a vector v is βv on the subcarriers used and 0 elsewhere: never longer than βv, so that the norm bound
-  s, and every privacy figure with it, stands whatever is drawn;
-- over the permutation the expected energy is (β/|h|)²·m·‖v‖² with m the mean over the subcarriers of 1{|G|² ≥ ρ}/|G|²:
-  that of a flat channel with gain |h|/√m, the device's effective gain, by which all power limits are met;
-- the expected share of v that arrives is P(|G|² ≥ ρ) = e^{−ρ}, by which the server divides.
-
-A device that is Δτ off, within the cyclic prefix, arrives turned by the angle −2πfΔτ, on top of its phase error. The
-server is granted both components of the signal, so that this costs no privacy; of the one that it uses, the cosine of
-the whole angle is left.
+subcarriers.
 """
 
-import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pfels.arrays import DeviceIds, Gains, Reals
+from pfels.arrays import DeviceIds, Gains
 from pfels.runtime.lazy_torch import Tensor, torch
-from pfels.seeding import Purpose, Seed, generator, normal_rows, scalars
-from pfels.uplink.tdl import PROFILES, steering, subcarrier_frequencies
+from pfels.seeding import Purpose, Seed, generator
+from pfels.uplink.effects.fading import Fading
+from pfels.uplink.effects.timing import Timing
+from pfels.uplink.frame import Band
+from pfels.uplink.tdl import subcarrier_frequencies
 
 Single = NDArray[np.float32]
-TYPICAL = 64  # quantiles of the law of m, from SAMPLES public draws
-SAMPLES = 512
-UNUSED_GAIN = 1e-12  # the m of a device that uses no subcarrier: it sends nothing, at no cost
-
-
-@dataclass(frozen=True)
-class Band:
-    """K subcarriers, `spacing_hz` apart, around the carrier."""
-
-    subcarriers: int = 3300
-    spacing_hz: float = 15e3
-
-
-@dataclass(frozen=True)
-class Fading:
-    """A profile of `tdl` with its delay spread, and ρ: the minimum of |G(f)|² on a subcarrier that is used."""
-
-    profile: str
-    delay_spread_s: float
-    floor: float
-
-    @property
-    def used_share(self) -> float:
-        """e^{−ρ}, the expected share of the subcarriers that a device uses."""
-        return math.exp(-self.floor)
-
-
-def draw_fading(*, seed: Seed, round: int, devices: DeviceIds, band: Band, fading: Fading) -> Single:
-    """|G(f)|² of each device on each subcarrier in this round, one row per device."""
-    profile = PROFILES[fading.profile]
-    count = len(profile.delays)
-    numbers = normal_rows(seed, Purpose.TAPS, devices=devices, round=round, width=2 * count)
-    taps = (numbers[:, :count] + 1j * numbers[:, count:]).astype(np.complex64) * np.float32(math.sqrt(0.5))
-    found = taps @ _steering(band, fading)
-    return np.square(found.real) + np.square(found.imag)
-
-
-@lru_cache(maxsize=8)
-def _steering(band: Band, fading: Fading) -> NDArray[np.complex64]:
-    """√pₗ·e^{−j2πfτₗ}, one row per tap."""
-    profile = PROFILES[fading.profile]
-    frequencies = subcarrier_frequencies(band.subcarriers, spacing_hz=band.spacing_hz)
-    return steering(profile, frequencies, delay_spread_s=fading.delay_spread_s).astype(np.complex64)
-
-
-def inversion_costs(powers: Single, *, floor: float) -> Reals:
-    """m of each row of |G|²: the energy with which a device inverts its channel where it uses it, over that in a flat
-    channel of the same mean gain."""
-    used = powers >= floor
-    inverse = np.divide(1.0, powers, out=np.zeros_like(powers), where=used)
-    costs: Reals = inverse.mean(1, dtype=np.float64)
-    return np.maximum(costs, UNUSED_GAIN)
-
-
-@lru_cache(maxsize=8)
-def typical_costs(band: Band, fading: Fading) -> Reals:
-    """Quantiles of the law of m, the same for everybody: from draws that depend on nobody's seed."""
-    powers = draw_fading(seed=0, round=0, devices=np.arange(SAMPLES) + (1 << 40), band=band, fading=fading)
-    costs = inversion_costs(powers, floor=fading.floor)
-    return np.quantile(costs, (np.arange(TYPICAL) + 0.5) / TYPICAL)
 
 
 @dataclass(frozen=True)
@@ -98,13 +30,13 @@ class Spectrum:
     round: int
     devices: DeviceIds
     band: Band
-    fading: Fading | None
-    timing_error_s: float
+    fading: Fading
+    timing: Timing
 
     @property
     def used_share(self) -> float:
         """The expected share of the subcarriers that a device uses."""
-        return 1.0 if self.fading is None else self.fading.used_share
+        return self.fading.used_share if self.fading.active else 1.0
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -114,10 +46,10 @@ class Spectrum:
     @cached_property
     def _faded(self) -> tuple[Single, Single] | None:
         """|H(f)| over the effective gain, and its inverse where the subcarrier is used, else 0; one row per device."""
-        if self.fading is None:
+        if not self.fading.active:
             return None
-        powers = draw_fading(seed=self.seed, round=self.round, devices=self.devices, band=self.band, fading=self.fading)
-        costs = inversion_costs(powers, floor=self.fading.floor)[:, None].astype(np.float32)
+        powers = self.fading.draw_powers(self.seed, self.round, self.devices, band=self.band)
+        costs = self.fading.inversion_costs(powers)[:, None].astype(np.float32)
         strengths = np.sqrt(powers * costs)[:, self.order]
         used = (powers >= self.fading.floor)[:, self.order]
         return strengths, np.divide(1.0, strengths, out=np.zeros_like(strengths), where=used)
@@ -125,9 +57,9 @@ class Spectrum:
     @cached_property
     def _turns(self) -> tuple[Single, Single] | None:
         """cos(2πfΔτ) and sin(2πfΔτ) of each device on each column."""
-        if not self.timing_error_s:
+        if not self.timing.active:
             return None
-        offsets = draw_offsets(seed=self.seed, round=self.round, devices=self.devices, bound_s=self.timing_error_s)
+        offsets = self.timing.draw_offsets(self.seed, self.round, self.devices)
         frequencies = subcarrier_frequencies(self.band.subcarriers, spacing_hz=self.band.spacing_hz)[self.order]
         angles = 2 * np.pi * np.outer(offsets, frequencies)
         return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
@@ -174,11 +106,6 @@ class Spectrum:
         factors = torch.from_numpy(columns).to(y)
         for total, part in zip(_by_symbol(y, len(columns)), _by_symbol(row, len(columns)), strict=True):
             total.addcmul_(part, factors[: part.shape[-1]])
-
-
-def draw_offsets(*, seed: Seed, round: int, devices: DeviceIds, bound_s: float) -> Reals:
-    """How late each device's symbols arrive in this round, in seconds: uniform within ±`bound_s`."""
-    return scalars(lambda g, n: g.uniform(-1, 1, n), seed, Purpose.TIMING_ERROR, devices=devices, round=round) * bound_s
 
 
 def by_subcarrier(rows: Tensor, weights: Single) -> Tensor:

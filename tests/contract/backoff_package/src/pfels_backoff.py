@@ -50,7 +50,7 @@ class Backoff:
 
 ENTRY = SchemeEntry(
     Backoff,
-    uses=AIR | {"training.clip", "privacy.epsilon"},
+    uses=AIR | {"clip", "claim"},
     claims=True,
     budget=BudgetBy.CLAIM,
     settings=BackoffSettings,

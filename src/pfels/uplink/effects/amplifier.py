@@ -2,10 +2,35 @@
 
 import math
 from collections.abc import Iterator
+from typing import ClassVar
+
+from pydantic import Field
 
 from pfels.runtime.lazy_torch import Tensor, torch
+from pfels.uplink.effects.effect import Effect
 
 _OVERSAMPLING = 4  # at least; peaks between samples taken at the Nyquist rate would be missed
+
+
+class Amplifier(Effect):
+    """Amplifiers clip what is clipping_db above the mean power of a transmission."""
+
+    privacy: ClassVar[str] = "None: no signal gets longer."
+
+    clipping_db: float | None = Field(
+        default=None,
+        ge=-10,
+        le=60,
+        examples=[6.0],
+        description="the amplifier clips what is this far above the mean power of a transmission, in dB; not set: it "
+        "clips nothing. Needs a flat channel. Not for artificial-noise",
+    )
+
+    def amplified(self, rows: Tensor, *, subcarriers: int) -> Tensor:
+        """The signals as they leave the amplifiers."""
+        if self.clipping_db is None:
+            return rows
+        return clip_peaks(rows, clipping_db=self.clipping_db, subcarriers=subcarriers)
 
 
 def clip_peaks(rows: Tensor, *, clipping_db: float, subcarriers: int) -> Tensor:

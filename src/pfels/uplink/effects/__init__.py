@@ -1,0 +1,1 @@
+"""What a channel does to transmissions: one effect, one file."""

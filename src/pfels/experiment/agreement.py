@@ -115,7 +115,7 @@ def _require_privacy(said: RunPrivacy, run: Evidence, require: Require) -> None:
         require(close(at_small, small, relative=FIGURES), "privacy.server.epsilon_at_1e-5", at_small)
     if "blind_server" in said:
         outsider = PrivacyLoss.read(known["outsider"])
-        blind = blind_server_loss(outsider, sampling=setting.sampling, on_air=True, antennas=setting.antennas)
+        blind = blind_server_loss(outsider, sampling=setting.sampling, on_air=True, antennas=setting.cell.antennas)
         _require_figure("privacy.blind_server", said["blind_server"], blind.as_dict(), require)
     _require_prices(said, ledger, run.config, require)
 

@@ -14,7 +14,7 @@ from pfels.privacy.accountant import ServerLedger, blind_server_loss
 from pfels.privacy.assumptions import priced_assumptions
 from pfels.privacy.events import OWN_NOISE, PrivacyLoss
 from pfels.privacy.gaussian import gaussian_epsilon
-from pfels.schemes.exposure import added_noise_factor, as_received, own_noise_costs, relative_strengths
+from pfels.schemes.exposure import added_noise_factor, own_noise_costs, plan_round, relative_strengths
 from pfels.schemes.scheme import Scheme, adds_noise
 
 ANTENNAS = (1, 2, 4, 8)  # for which every run is priced
@@ -88,7 +88,7 @@ def own_noise_cost(link: Link, *, rounds: int) -> float | None:
     ids: list[DeviceIds] = []
     costs: list[Reals] = []
     for t in range(rounds):
-        plan = as_received(scheme.prepare(link.draws, t), link.draws)
+        plan = plan_round(scheme, link.draws, t)
         ids.append(plan.sending)
         costs.append(own_noise_costs(scheme, plan))
     _, who = np.unique(np.concatenate(ids), return_inverse=True)

@@ -105,19 +105,19 @@ def _require_heard(level: EchoLevel, setting: Setting) -> None:
     """An InputError that names the setting by which hardly any device is heard again."""
     if level.heard.min() >= LEAST_HEARD:
         return
-    law, why = setting.gain_law, "hardly any device that is heard at its turn is heard again"
-    if setting.silent_below > 2 * law.mean:  # which one gain in seven reaches
+    cell, law, why = setting.cell, setting.cell.gain, "hardly any device that is heard at its turn is heard again"
+    if cell.silent_below > 2 * law.gain_mean:  # which one gain in seven reaches
         raise InputError(
-            f"channel.silent_below = {setting.silent_below:g}: with gains of mean {law.mean:g}, {why}; use at most "
-            f"{law.mean:g}, or pfels-echo.bands = 1"
+            f"channel.silent_below = {cell.silent_below:g}: with gains of mean {law.gain_mean:g}, {why}; use at most "
+            f"{law.gain_mean:g}, or pfels-echo.bands = 1"
         )
     if level.weights.max() > level.weights[0]:
         raise InputError(
             f"pfels-echo.weights = 'square-root': {why}, since raised weights ask for more than power limits and "
-            f"gain_max = {law.high:g} allow; use 'optimised', which raises none, or pfels-echo.bands = 1"
+            f"gain_max = {law.gain_max:g} allow; use 'optimised', which raises none, or pfels-echo.bands = 1"
         )
     raise InputError(
-        f"channel.snr_max_db = {setting.snr_law.high_db:g}: with power limits this low, {why}; raise it, or use "
+        f"channel.snr_max_db = {cell.power.high_db:g}: with power limits this low, {why}; raise it, or use "
         "pfels-echo.bands = 1"
     )
 

@@ -23,9 +23,11 @@ from pfels.errors import InputError, RunError
 from pfels.experiment import delivery, loop
 from pfels.experiment.card import statement
 from pfels.experiment.card_page import markdown, plain
+from pfels.experiment.deployment import Deployment
 from pfels.experiment.link import Example
 from pfels.experiment.result import Result
 from pfels.runtime import files
+from pfels.seeding import Secret
 from pfels.training import modules, networks
 from tests.conftest import small
 from tests.contract.misfits import misfits
@@ -40,6 +42,11 @@ def score(module: nn.Module, *, kind: str = "none") -> float:
     x, y = test.between(0, len(test))
     with torch.no_grad():
         return float((module(x).argmax(1) == y).double().mean())
+
+
+def carried(*arguments: Any) -> Any:
+    """Rounds as something else than the loop would play them."""
+    return loop.simulate(*arguments)
 
 
 def card_of(path: Path) -> Any:
@@ -315,11 +322,7 @@ def test_an_audit_in_the_run_directory_is_on_the_card_if_it_is_of_such_a_trainin
 
 def test_a_run_whose_rounds_other_code_played_is_not_audited(tmp_path: Path):
     config = small()
-
-    def other(*arguments: Any) -> Any:
-        return loop.simulate(*arguments)
-
-    result = pfels.run(config, tmp_path / "run", play_round=other)
+    result = pfels.run(config, tmp_path / "run", play_round=carried)
     assert result.summary["privacy"]["audited"] is False
     for each in (result, pfels.run(config, tmp_path / "run")):
         each.save(tmp_path / "m.safetensors")
@@ -386,3 +389,22 @@ def test_the_command_saves_a_model_of_a_run_that_is_made_or_read(pfels_command: 
         assert done.stderr.endswith(f"model: {name}.safetensors; its privacy card: {name}.privacy.md\n")
     assert (tmp_path / "m.safetensors").read_bytes() == (tmp_path / "n.safetensors").read_bytes()
     assert sorted(os.listdir(tmp_path)) == [*NAMES, *(each.replace("m.", "n.", 1) for each in NAMES), "run"]
+
+
+@pytest.mark.parametrize("noise", ["secret", "seed"])
+@pytest.mark.parametrize("secret", [None, Secret(bytes(32))])
+def test_the_card_of_a_deployment_says_what_carried_it_and_what_does_not_hold(
+    tmp_path: Path, noise: str, secret: Secret | None
+):
+    config = small(scheme="pfels-plus", seed=0 if secret is None else secret.label)
+    how: Any = {"play_round": carried, "deployment": Deployment("pigeons", noise, secret)}
+    first = pfels.run(config, tmp_path / "run", **how)
+    first.save(tmp_path / "m.safetensors")
+    card = card_of(tmp_path / "m.safetensors")
+    assert (card["simulated"], card["seed_secret"]) == (False, secret is not None)
+    assert any("carried by pigeons" in line for line in card["warnings"])
+    assert card["privacy"] == json.loads(json.dumps(first.summary["privacy"]))
+    assert card["statement"].startswith("ε = " if noise == "secret" else "No privacy guarantee: the noise was drawn")
+    assert ("outsider" in card["statement"]) is (noise == "secret" and secret is not None)
+    pfels.run(config, tmp_path / "run", **how).save(tmp_path / "m.safetensors")
+    assert card_of(tmp_path / "m.safetensors") == card

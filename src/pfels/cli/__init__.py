@@ -11,8 +11,9 @@ from pfels.cli import audit, compare, data, init, plan, privacy, report, reprodu
 from pfels.cli.help import Command, Group
 from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
+from pfels.runtime.short_memory import LINE, short_of_memory
 
-LINE = 2000  # characters of an error's line; lists of known names take 1,500
+LONGEST = 2000  # characters of an error's line; lists of known names take 1,500
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors that no other input would avoid
 
 app = typer.Typer(
@@ -66,11 +67,8 @@ def main() -> None:
         code = _fail(error, 1)
     except OSError as error:
         wrong_input = error.filename and error.errno not in DISK
-        code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2 if wrong_input else 1)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # PyTorch's own way to say it
-            raise
-        code = _fail("not enough memory; choose a smaller network, cohort or batch", 1)
+        where = f"{error.filename or 'output'}: {error.strerror or error}"
+        code = _fail(LINE, 1) if short_of_memory(error) else _fail(where, 2 if wrong_input else 1)
     except KeyboardInterrupt:
         code = 130
     except typer.Exit as error:
@@ -78,14 +76,17 @@ def main() -> None:
     except Exception as error:
         # Typer's own usage errors carry a one-line message; their class has no public name in every version.
         usage = getattr(error, "format_message", None)
-        if usage is None:
+        if short_of_memory(error):
+            code = _fail(LINE, 1)
+        elif usage is None:
             raise
-        code = _fail(usage(), 2) if usage() else 2  # it is empty where the help was all that was due
+        else:
+            code = _fail(usage(), 2) if usage() else 2  # it is empty where the help was all that was due
     if code == 130:  # some versions of Typer turn the interrupt itself into this code
         say("interrupted; finished rounds are saved: the same command continues from there (a run: with --resume)")
     sys.exit(code)
 
 
 def _fail(error: object, code: int) -> int:
-    say(f"error: {shown(error, maximum=LINE)}")
+    say(f"error: {shown(error, maximum=LONGEST)}")
     return code

@@ -21,10 +21,12 @@ from pfels.errors import InputError, RunError, shown
 from pfels.privacy import checks
 from pfels.privacy.events import rounded_up
 from pfels.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from pfels.runtime.files import printable, read_json, to_json, write_durably
+from pfels.runtime.files import JsonLimits, printable, read_json, to_json, write_durably
 
 MOST_SPENT = 1e12  # μ²; an ε of half of it, far beyond any budget
 FORMAT = 1
+DEVICES = 10**6  # on one node: a ledger of 91 MB, which takes 0.8 GB to read and 1.2 GB to charge
+LIMITS = JsonLimits(size=2**27, groups=DEVICES + 100, values=4 * DEVICES)
 ROUNDING = 1e-12  # relative; more than the last digits of μ² that floating point loses
 CREATE = "pfels privacy --ledger FILE --create 0/4 --devices 100"
 
@@ -63,6 +65,8 @@ class DeviceLedger:
         checks.require_count("devices", devices)
         checks.require_count("partitions", partitions, maximum=devices)
         checks.require_count("partition", partition, minimum=0, maximum=partitions - 1)
+        if -(-devices // partitions) > DEVICES:
+            raise InputError(f"devices = {devices}: a node carries at most {DEVICES} devices; give more partitions")
         with self._locked():
             if self.path.exists():
                 raise InputError(f"{self._name}: exists already; a ledger is made once, and never starts again at zero")
@@ -78,7 +82,7 @@ class DeviceLedger:
     def read(self) -> LedgerFile:
         """What the file holds, verified."""
         counted = self._counted()  # before the file: a charge writes it after that
-        content = read_json(self.path)
+        content = read_json(self.path, LIMITS)
         if content is None:
             raise InputError(
                 f"{self._name}: not found; restore it from a backup, or, if its devices have never sent, make it with "

@@ -3,6 +3,7 @@
 import os
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,15 @@ PLACES = (
 )  # fmt: skip
 
 
+def refusal(attempt: Callable[[], object]) -> str:
+    """What an InputError says; nothing where there is none."""
+    try:
+        attempt()
+    except InputError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("value", TYPES)
 def test_every_key_given_a_value_of_every_type_is_accepted_or_refused_in_one_line(value: str, tmp_path: Path):
     """On the command line, in a file, as a stored config, on a grid, and below overrides of another key."""
@@ -83,11 +93,9 @@ def test_every_key_given_a_value_of_every_type_is_accepted_or_refused_in_one_lin
             lambda: stored_config(file),
             lambda: tuning_grid(file),
         ):
-            try:
-                attempt()
-            except InputError as error:
-                assert str(error).isprintable(), error
-                assert len(str(error)) < 2000, error
+            line = refusal(attempt)
+            assert line.isprintable()
+            assert len(line) < 2000
 
 
 @pytest.mark.parametrize("kind", VALUES)

@@ -9,9 +9,9 @@ import pytest
 from pfels.experiment.reader import find
 from pfels.report.findings import finding
 from pfels.report.groups import Comparison, comparisons
-from pfels.report.highlights import Highlight, highlights
 from pfels.report.page import write_report
 from pfels.report.privacy_words import delta_note, word
+from pfels.report.standings import Highlight, highlights
 from pfels.schemes.registry import scheme_entry, scheme_names
 from tests.report.page import Page
 from tests.report.stored_runs import finish, generate, interrupt

@@ -25,10 +25,10 @@ from pfels.privacy.events import OWN_NOISE, Adversary
 from pfels.report import text as words
 from pfels.report.assumptions import assumption_table
 from pfels.report.groups import Comparison, comparisons, thinned
-from pfels.report.highlights import highlights
 from pfels.report.page import write_report
 from pfels.report.privacy_columns import adversary_columns
 from pfels.report.settings import common
+from pfels.report.standings import highlights
 from pfels.report.tables import comparison_rows
 from pfels.runtime.files import printable
 from pfels.studies.compare import compare

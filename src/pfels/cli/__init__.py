@@ -12,8 +12,9 @@ from pfels.cli.help import Command, Group
 from pfels.cli.slips import spaces, usage
 from pfels.errors import GuardError, InputError, RunError, shown
 from pfels.report.terminal import say
+from pfels.runtime.short_memory import LINE, short_of_memory
 
-LINE = 2000  # characters of an error's line; lists of known names take 1,500
+LONGEST = 2000  # characters of an error's line; lists of known names take 1,500
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors that no other input would avoid
 
 app = typer.Typer(
@@ -67,26 +68,26 @@ def main() -> None:
         code = _fail(error, 1)
     except OSError as error:
         wrong_input = error.filename and error.errno not in DISK
-        code = _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2 if wrong_input else 1)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # PyTorch's own way to say it
-            raise
-        code = _fail("not enough memory; choose a smaller network, cohort or batch", 1)
+        where = f"{error.filename or 'output'}: {error.strerror or error}"
+        code = _fail(LINE, 1) if short_of_memory(error) else _fail(where, 2 if wrong_input else 1)
     except KeyboardInterrupt:
         code = 130
     except typer.Exit as error:
         code = error.exit_code
     except Exception as error:
         # Typer's own usage errors carry a one-line message; their class has no public name in every version.
-        if not hasattr(error, "format_message"):
+        if short_of_memory(error):
+            code = _fail(LINE, 1)
+        elif not hasattr(error, "format_message"):
             raise
-        line = usage(error, sys.argv[1:])
-        code = _fail(spaces(sys.argv[1:]) or line, 2) if line else 2  # empty where the help was all that was due
+        else:
+            line = usage(error, sys.argv[1:])
+            code = _fail(spaces(sys.argv[1:]) or line, 2) if line else 2  # empty where the help was all that was due
     if code == 130:  # some versions of Typer turn the interrupt itself into this code
         say("interrupted; finished rounds are saved: the same command continues from there (a run: with --resume)")
     sys.exit(code)
 
 
 def _fail(error: object, code: int) -> int:
-    say(f"error: {shown(error, maximum=LINE)}")
+    say(f"error: {shown(error, maximum=LONGEST)}")
     return code

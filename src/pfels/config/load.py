@@ -177,11 +177,12 @@ def _parsed(path: Path, *, follow: bool = True) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{where}: {known}") from None
     except OSError as error:
-        raise InputError(
-            f"{where}: {known if error.strerror == NOT_REGULAR else f'cannot be read ({error.strerror})'}"
-        ) from None
+        reason = error.strerror or str(error)
+        raise InputError(f"{where}: {known if reason == NOT_REGULAR else f'cannot be read ({reason})'}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: cannot be read ({shown(error)})") from None
     except ValueError as error:
-        raise InputError(f"{where}: not a config ({shown(error)})") from None
+        raise InputError(f"{where}: {shown(error)}; not a config") from None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

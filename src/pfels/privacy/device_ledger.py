@@ -24,10 +24,12 @@ from pfels.errors import InputError, RunError, shown
 from pfels.privacy import checks
 from pfels.privacy.events import rounded_up
 from pfels.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from pfels.runtime.files import printable, read_json, to_json, write_durably
+from pfels.runtime.files import JsonLimits, printable, read_json, to_json, write_durably
 
 MOST_SPENT = 1e12  # μ²; an ε of half of it, far beyond any budget
 FORMAT = 1
+DEVICES = 10**6  # on one node: a ledger of 91 MB, which takes 0.8 GB to read and 1.2 GB to charge
+LIMITS = JsonLimits(size=2**27, groups=DEVICES + 100, values=4 * DEVICES)
 ROUNDING = 1e-12  # relative; more than the last digits of μ² that floating point loses
 CREATE = "pfels privacy --ledger FILE --create 0/4 --devices 100"
 OWNER_ONLY = 0o600
@@ -99,7 +101,7 @@ class DeviceLedger:
     def read(self) -> LedgerFile:
         """What the file holds, verified."""
         counted = self._counted()  # before the file: a charge writes it after that
-        content = read_json(self._file)
+        content = read_json(self._file, LIMITS)
         if content is None:
             raise InputError(
                 f"{self._name}: not found; restore it from a backup, or, if its devices have never sent, make it with "
@@ -223,6 +225,8 @@ def _require_layout(devices: int, partition: int, partitions: int) -> None:
     checks.require_count("devices", devices)
     checks.require_count("partitions", partitions, maximum=devices)
     checks.require_count("partition", partition, minimum=0, maximum=partitions - 1)
+    if -(-devices // partitions) > DEVICES:
+        raise InputError(f"devices = {devices}: a node carries at most {DEVICES} devices; give more partitions")
 
 
 def _carried(device: str, *, devices: int, partition: int, partitions: int) -> bool:

@@ -11,10 +11,9 @@ from pfels.report.cards import Card, cards, names
 from pfels.report.comparison import pair_notes
 from pfels.report.findings import clauses, sentence
 from pfels.report.groups import Comparison, Group, effective
-from pfels.report.highlights import Highlight, highlights
 from pfels.report.privacy_columns import AdversaryColumn, adversary_columns
 from pfels.report.privacy_words import CONVENTION, delta_note
-from pfels.report.standings import accuracies, field
+from pfels.report.standings import Highlight, accuracies, field, highlights
 from pfels.report.sweeps import Sweep, sweeps
 from pfels.schemes.registry import scheme_entry
 from pfels.studies.verdicts import pairs

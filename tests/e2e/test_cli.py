@@ -121,7 +121,10 @@ def test_bad_input_gets_one_line_and_exit_code_2_and_touches_nothing(pfels, tmp_
         ({"y_train": np.full(40, -1)}, "integer labels from 0"),
         ({"y_train": np.full(40, 10**12)}, "must be below 1000000"),
         ({"writer_train": np.zeros(3)}, "writer_train has shape"),
-        ({"x_train": np.array([{}] * 40)}, "x_train: an array of |O; must be plain numbers"),
+        (
+            {"x_train": np.array([{}] * 40)},
+            "x_train: an array of Python objects, as pandas keeps text and mixed columns",
+        ),
     ],
 )
 def test_a_wrong_data_file_is_refused_by_the_array_that_is_wrong(tmp_path: Path, changes, message):

@@ -148,6 +148,15 @@ def test_an_unfinished_run_says_it_too_when_its_file_is_gone(file: Path, tmp_pat
     assert names(stored_privacy(tmp_path / "run")) == ["a device is not a user"]
 
 
+def test_a_cohort_larger_than_the_writers_is_refused_with_the_reason(file: Path):
+    with pytest.raises(
+        InputError, match=r"cohort\.size = 9: must be at most data\.devices = 8, the writers in the file$"
+    ):
+        load_config(file, {"cohort.size": 9})
+    with pytest.raises(InputError, match=r"cohort\.size = 9: must be at most data\.devices = 8$"):
+        load_config(file, {"cohort.size": 9, "data.devices": 8})
+
+
 def test_what_all_data_of_a_user_cost_is_priced_by_the_devices_that_may_hold_them(file: Path):
     figures = pfels.privacy_figures(load_config(file, {"data.partition": "iid"}))
     (note,) = figures["data_notes"]

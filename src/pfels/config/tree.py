@@ -107,7 +107,9 @@ class Config(Table):
     def _consistent(self) -> "Config":
         channel, devices = self.channel, self.data.devices
         if self.cohort.size > devices:
-            raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}")
+            of_file = self.data.name == "file" and "devices" not in self.data.model_fields_set
+            why = ", the writers in the file" if of_file else ""
+            raise ValueError(f"cohort.size = {self.cohort.size}: must be at most data.devices = {devices}{why}")
         if self.sampling is Sampling.TURNS and self.cohort.size > devices // 2:
             raise ValueError(
                 f"cohort.size = {self.cohort.size}: with {self.scheme} devices send in turns here, so it must be at "

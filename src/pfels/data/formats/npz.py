@@ -121,7 +121,8 @@ def _check_shapes(where: str, part: str, x: Array, train: Array, *, empty: bool 
             "all above 0, and the same for both parts"
         )
     if not (np.issubdtype(x.dtype, np.floating) or x.dtype == np.uint8):
-        raise InputError(f"{where}: x_{part} is {x.dtype}; must be floating point, or uint8 for pixels; {CURES['x']}")
+        cure = CURES["x"] if x.dtype.kind in "SU" else "save x.astype(numpy.float32)"
+        raise InputError(f"{where}: x_{part} is {x.dtype}; must be floating point, or uint8 for pixels; {cure}")
 
 
 def _check_types(where: str, part: str, y: Array, *, examples: int) -> None:

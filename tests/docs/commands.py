@@ -11,6 +11,7 @@ from tests.docs.pages import FENCE, ROOT
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DONE = {ROOT / "docs" / "index.md", *(ROOT / "docs" / "tutorials").glob("*.md")}  # whose blocks are run as they are
 TOOLS = ("pfels", "make", "python", "python3", "torchrun", "flwr", "flower-superlink", "flower-supernode")
+NODE = ("python", "-m", "pfels.flower.node")  # takes the options of flower-supernode; tests/flower reads them
 OUTPUT = ("text", "json", "python", "toml", "markdown")  # fences that hold no commands
 INLINE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 SEPARATORS = ("|", "||", "&&", ";", "&")

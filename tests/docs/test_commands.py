@@ -35,14 +35,14 @@ from pfels.config.load import load_config
 from pfels.config.preset_files import presets
 from pfels.data.catalog import CATALOG
 from pfels.schemes import registry
-from tests.docs.commands import Command, commands
+from tests.docs.commands import NODE, Command, commands
 from tests.docs.pages import ROOT
 from tests.docs.shorter import FEW, ROUNDS, call, few, load
 
 COMMANDS = commands()
 REAL = (*ROUNDS, "report", "init", "data list")
 OF_PFELS = [command for command in COMMANDS if command.words[0] in ("pfels", "torchrun")]
-OTHERS = [command for command in COMMANDS if command.words[0] in ("make", "python", "python3")]
+OTHERS = [c for c in COMMANDS if c.words[0] in ("make", "python", "python3") and c.words[: len(NODE)] != NODE]
 
 
 @pytest.fixture

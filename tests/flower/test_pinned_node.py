@@ -1,13 +1,22 @@
 """A node may accept the installed app alone: what comes with a run is compared with it, and never loaded."""
 
+import base64
+import hashlib
 import io
+import json
 import os
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.cli.build import build_fab_from_disk
+from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
+from flwr.supercore.fab import Fab
+from flwr.supercore.primitives.asymmetric_ed25519 import create_message_to_sign, sign_message
+from flwr.supernode.start_client_internal import _verify_fab
 
 from pfels.errors import InputError
 from pfels.flower import node
@@ -24,7 +33,8 @@ FOREIGN = """
 import os
 from pathlib import Path
 Path(os.environ["FOREIGN_MARK"], os.environ.get("FOREIGN_NODE", "pinned")).touch()
-from pfels.flower.client_app import app
+from pfels.flower import client_app
+app = client_app.app
 """
 
 
@@ -132,8 +142,6 @@ def test_what_would_let_an_app_in_is_refused(flower: str, arguments: list[str], 
 
 
 def test_every_command_with_which_flower_starts_an_app_is_taken(tmp_path: Path):
-    from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
-
     node.write_commands(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(TASK_TYPE_TO_COMMAND.values())
     for path in tmp_path.iterdir():
@@ -160,3 +168,21 @@ def test_code_that_comes_with_a_run_runs_on_a_plain_node_and_not_on_a_pinned_one
             wait_until(lambda: "the app of this run holds foreign.py" in log.read_text(), "the app was not refused")
             wait_until((marks / "plain").exists, "a plain node has not run it either")
     assert [path.name for path in marks.iterdir()] == ["plain"]
+
+
+def test_a_signature_of_a_trusted_entity_is_for_the_bytes_of_one_app_by_any_of_its_keys():
+    """What `flower-supernode --trusted-entities` verifies, as the docs say of it."""
+    key, other = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    own, foreign = build_fab_from_disk(APP), zipped([("pyproject.toml", OWN.encode())])
+
+    def accepted(content: bytes, signed: bytes, by: ed25519.Ed25519PrivateKey) -> bool:
+        signature = sign_message(by, create_message_to_sign(hashlib.sha256(signed).digest(), 7))
+        text = base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
+        verification = json.dumps({"signature": text, "signed_at": 7})
+        return bool(_verify_fab(Fab("", content, {"fpk_1": verification, "valid_license": "yes"}), {"fpk_1": public}))
+
+    assert accepted(own, own, key)
+    assert accepted(foreign, foreign, key), "a key is trusted for whatever its owner signs"
+    assert not accepted(foreign, own, key)
+    assert not accepted(own, own, other)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ import pytest
 
 from pfels.flower import settings
 from pfels.flower.loopback import MARK, Loopback
-from tests.docs.commands import Command, commands
+from tests.docs.commands import NODE, Command, commands
 from tests.docs.pages import ROOT, differs, environment, perform, steps
 
-OF_FLOWER = [c for c in commands() if c.words[0].startswith("flower-") or c.words[0] == "flwr"]
+COMMANDS = commands()
+OF_FLOWER = [c for c in COMMANDS if c.words[0].startswith("flower-") or c.words[0] == "flwr"]
+OF_FLOWER += [
+    replace(c, words=("flower-supernode", *c.words[len(NODE) :])) for c in COMMANDS if c.words[: len(NODE)] == NODE
+]
 PAGE = ROOT / "docs" / "tutorials" / "real-machines.md"
 
 

@@ -9,6 +9,7 @@ import pytest
 from pfels.cli.sweep_tables import show
 from pfels.documents.privacy import Distribution, RunPrivacy, ServerFigure
 from pfels.documents.studies import SweepRow
+from pfels.privacy.events import rounded_down
 from pfels.report.text import claimed_epsilon, epsilon
 from pfels.studies.sweep import sweep
 from tests.conftest import SMALL
@@ -63,7 +64,7 @@ def test_every_figure_of_the_json_is_in_a_table(rows: list[SweepRow], monkeypatc
         assert exact.strip("†") == ("–" if privacy["exact_per_round"] is None else epsilon(privacy["exact_per_round"]))
         assert blind.strip("†") == (epsilon(privacy["blind_server"]) if "blind_server" in privacy else "–")
         assert outsider.strip("†") == epsilon(privacy["outsider"])
-        assert z == f"{privacy['noise_multiplier_min']:.3g}"
+        assert z == f"{rounded_down(privacy['noise_multiplier_min'], digits=3):.3g}"
         spent = privacy["server"]["distribution"]
         assert devices[str(i)][3] == epsilon({"name": "", "epsilon": spent["max"]})
         assert devices[str(i)][-2] == f"{100 * spent['never_took_part']:.0f}"

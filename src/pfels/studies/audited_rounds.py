@@ -1,8 +1,9 @@
 """The rounds of an audited training: played by the product itself, watched by the server and through the models.
 
-Every round is played three times from the same model: with the canaries that the coins include; without noise and with
-all of them emptied; and without noise with one canary alone. What the first receives beyond the second is noise and
-canaries. What the third receives beyond the second is what one device's data move, exactly.
+Every round is played four times from the same model: with the canaries that the coins include; the same without noise;
+without noise and with all of them emptied; and without noise with one canary alone. What the first receives beyond the
+second is noise, beyond the third noise and canaries. What the fourth receives beyond the third is what one device's
+data move, exactly.
 """
 
 import math
@@ -19,16 +20,21 @@ from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.registry import load_scheme
 from pfels.schemes.round import ServerView, play
 from pfels.schemes.scheme import Scheme, decodes
+from pfels.studies.audited_noise import AuditedNoise, Played
 from pfels.studies.canaries import Canaries, CanaryTraining, Coins, QuietDraws
 from pfels.studies.canary_scores import CanarySignals, HiddenSenders, KnownSenders
+from pfels.studies.round_checks import RoundChecks
+from pfels.studies.server_replay import Replay
 from pfels.uplink.compression import lift
 
 
 @dataclass(frozen=True)
 class Heard:
-    """A round as one world played it: its plan, and what the server received, without noise."""
+    """A round as one world played it: its plan, and what the server saw, without noise: all of it, and as rows on all
+    coordinates."""
 
     plan: RoundPlan
+    view: ServerView
     seen: Tensor
 
     @property
@@ -49,10 +55,10 @@ class World:
     def play(self, theta: Tensor, t: int, training: CanaryTraining) -> Heard:
         """Play round t from the model θ."""
         plan, view = as_received(self.scheme.prepare(self.draws, t), self.draws), ServerView()
-        indices = self.scheme.indices(self.draws, theta, t)
+        indices = self.scheme.indices(self.draws, theta, plan.round)
         result = play(self.scheme, self.draws, plan, theta, training, memory=self.memory, view=view)
         self.memory = self.memory.after(plan, result)
-        return Heard(plan, _seen(view, indices, dimension=len(theta)))
+        return Heard(plan, view, _seen(plan, view, indices, dimension=len(theta)))
 
 
 @dataclass
@@ -86,11 +92,13 @@ class AuditedRounds:
 
     canaries: Canaries
     coins: Coins
+    quiet: World
     empty: World
     single: World
     server: KnownSenders
     models: KnownSenders | HiddenSenders
     alone: Moved
+    checks: RoundChecks
 
     @classmethod
     def of(cls, experiment: Experiment, canaries: Canaries, *, alone: int, hidden: bool) -> "AuditedRounds":
@@ -101,27 +109,35 @@ class AuditedRounds:
         nobody = np.zeros(canaries.count, np.bool_)
         one = nobody.copy()
         one[alone - canaries.first] = True
-        empty, single = (World(load_scheme(experiment.config.scheme, setting), quiet, who) for who in (nobody, one))
+        coins, name = canaries.coins(), experiment.config.scheme
+        worlds = [World(load_scheme(name, setting), quiet, who) for who in (coins, nobody, one)]
         models = HiddenSenders.of(canaries, bound=setting.bound) if hidden else KnownSenders.of(canaries)
-        return cls(canaries, canaries.coins(), empty, single, KnownSenders.of(canaries), models, Moved(alone))
+        return cls(
+            canaries, coins, worlds[0], worlds[1], worlds[2], KnownSenders.of(canaries), models, Moved(alone),
+            RoundChecks(worlds[0].scheme, AuditedNoise(setting), Replay.of(experiment)),
+        )  # fmt: skip
 
     def __call__(self, e: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
         """Play a round: what the loop asks for."""
-        t, setting, view = plan.round, e.setting, ServerView()
-        indices = e.scheme.indices(e.draws, theta, t)
+        t, setting, view, before = self.checks.rounds, e.setting, ServerView(), theta.clone()
+        indices = e.scheme.indices(e.draws, theta, plan.round)
         learned: dict[int, tuple[Tensor, float]] = {}
 
         def training(coins: Coins) -> CanaryTraining:
             return CanaryTraining(
-                **vars(e.training), canaries=self.canaries, included=coins, bound=setting.bound, round=t,
+                **vars(e.training), canaries=self.canaries, included=coins, bound=setting.bound, round=plan.round,
                 indices=indices, learned=learned,
             )  # fmt: skip
 
         result = play(e.scheme, e.draws, plan, theta, training(self.coins), memory=memory, view=view)
-        without = self.empty.play(theta, t, training(self.empty.coins))
-        single = self.single.play(theta, t, training(self.single.coins))
-        self._score(e.scheme, plan, indices, _seen(view, indices, dimension=len(theta)), without, result, memory)
+        quiet, without, single = (
+            world.play(theta, t, training(world.coins)) for world in (self.quiet, self.empty, self.single)
+        )
+        self._score(e.scheme, plan, indices, _seen(plan, view, indices, dimension=len(theta)), without, result, memory)
         self.alone.add(single, without, noise_std=setting.noise_std, bound=setting.bound)
+        self.checks.add(
+            Played(t, before, theta, plan, indices, result.estimate, noisy=view, quiet=quiet.view, beside=without.view)
+        )
         return result
 
     def _score(  # noqa: PLR0917
@@ -148,9 +164,9 @@ class AuditedRounds:
             self.models.add(signals, undone[on].cpu())
 
 
-def _seen(view: ServerView, indices: Tensor | None, *, dimension: int) -> Tensor:
+def _seen(plan: RoundPlan, view: ServerView, indices: Tensor | None, *, dimension: int) -> Tensor:
     """What the server saw: the received sum on all coordinates, or one row per upload."""
-    if view.received is not None:
+    if plan.air is not None and view.received is not None:
         return lift(view.received, indices, dimension=dimension)
     rows = torch.cat(view.uploads) if view.uploads else torch.zeros(0, dimension)
     if indices is None or not view.uploads:

@@ -13,7 +13,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,6 @@ from torch import Tensor
 
 import pfels
 from pfels.schemes import registry, round
-from pfels.schemes.artificial_noise import ArtificialNoise
 from pfels.schemes.dp_fedavg import DpFedAvg
 from pfels.schemes.draws import Draws
 from pfels.schemes.echo_level import echo_level
@@ -37,7 +35,6 @@ from pfels.schemes.plan import RoundPlan
 from pfels.schemes.registry import scheme_entry, scheme_names
 from pfels.seeding import Purpose, generator
 from pfels.training.updates import LocalUpdates
-from pfels.uplink.compression import lift
 
 ROUNDS, DIMENSION = 300, 2410  # of the demo
 honest, honest_device, honest_listen = Draws.receiver_noise, Draws.device_noise, round.listen
@@ -204,10 +201,23 @@ RECEIVER: dict[str, Receive] = {
     "1.4σ and 0.2σ by round": of_honest(lambda n, t: n * (0.2 if t % 2 else 1.4)),
     "1.4σ and 0.2σ by place": masked(lambda t, w: np.where(np.arange(w) % 2, 0.2, 1.4)),
     "1.4σ and 0.2σ by place and round": masked(lambda t, w: np.where((np.arange(w) + t) % 2, 0.2, 1.4)),
+    "sum zero over all rounds": lambda d, t, w: (honest(d, t, w) - _telescoped(d, w)) / math.sqrt(1 - 1 / ROUNDS),
+    "less the noise of the round before": lambda d, t, w: (honest(d, t, w) - honest(d, t + 1, w)) / math.sqrt(2),
     "0.9σ": of_honest(lambda n, t: n * 0.9),
     "0.98σ": of_honest(lambda n, t: n * 0.98),
     "the same whatever the seed": lambda d, t, w: honest(replace(d, seed=5), t, w),
 }
+
+
+def _telescoped(draws: Draws, width: int) -> Tensor:
+    """The mean of the noise of all rounds."""
+    if (draws.seed, width) not in MEANS:
+        MEANS.clear()
+        MEANS[draws.seed, width] = torch.stack([honest(draws, t, width) for t in range(ROUNDS)]).mean(0)
+    return MEANS[draws.seed, width]
+
+
+MEANS: dict[Any, Tensor] = {}
 
 
 # The noise of devices: from (draws, round, device, width, std) to noise.
@@ -216,16 +226,39 @@ def shared(draws: Draws, t: int, device: int, **how: Any) -> Tensor:
     return honest_device(draws, t, 0, **how)
 
 
+def cancelled(draws: Draws, t: int, device: int, **how: Any) -> Tensor:
+    """Noise whose sum over the cohort is zero."""
+    ids = draws.cohort(t).tolist()
+    if (t, draws.seed) not in MEANS:
+        MEANS.clear()
+        MEANS[t, draws.seed] = torch.stack([honest_device(draws, t, i, width=how["width"], std=1.0) for i in ids]).mean(
+            0
+        )
+    return honest_device(draws, t, device, **how) - how["std"] * MEANS[t, draws.seed]
+
+
+def other_of_last(draws: Draws, t: int, device: int, **how: Any) -> Tensor:
+    """Another device's vector of the round before."""
+    return honest_device(draws, t % 2, (device + t // 2) % 97, **how)
+
+
+def on_lattice(draws: Draws, t: int, device: int, **how: Any) -> Tensor:
+    """Multiples of half a standard deviation."""
+    step = how["std"] / 2
+    return torch.round(honest_device(draws, t, device, **how) / max(step, 1e-30)) * step
+
+
 DEVICE: dict[str, Callable[..., Tensor]] = {
     "all devices add one vector": shared,
     "each device adds one vector in every round": lambda d, t, i, **how: honest_device(d, 0, i, **how),
     "devices share vectors in pairs": lambda d, t, i, **how: honest_device(d, t, i // 2, **how),
     "devices cancel each other in pairs": lambda d, t, i, **how: honest_device(d, t, i // 2, **how) * (1 - 2 * (i % 2)),
-    "each device adds another's vector of the round before": lambda d, t, i, **how: honest_device(d, t % 2, (i + t // 2) % 97, **how),
+    "each device adds another's vector of the round before": other_of_last,
     "one device adds none": lambda d, t, i, **how: honest_device(d, t, i, **how) * (i != 5),
     "one device adds none at one place": lambda d, t, i, **how: _without_place(honest_device(d, t, i, **how), i == 5),
     "one device adds 10 % less": lambda d, t, i, **how: honest_device(d, t, i, **how) * (0.9 if i == 5 else 1.0),
-    "multiples of σ/2": lambda d, t, i, **how: torch.round(honest_device(d, t, i, **how) / max(how["std"], 1e-30) * 2) / 2 * how["std"],
+    "devices cancel each other all together": cancelled,
+    "multiples of σ/2": on_lattice,
     "the same whatever the seed": lambda d, t, i, **how: honest_device(replace(d, seed=5), t, i, **how),
 }  # fmt: skip
 
@@ -249,11 +282,13 @@ class Adds(PfelsPlus):
     own: list[Tensor] = field(default_factory=list)
 
     def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """What devices send."""
         store = self.own if self.how == "instance" else STORE
         store[:] = [part.updates.mean(0) if self.how == "mean" else part.updates[0].clone()]
         return PfelsPlus.send(self, plan, part, A)
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """What the server makes of it."""
         estimate = PfelsPlus.receive(self, plan, y, A)
         store = self.own if self.how == "instance" else STORE
         if not store or (self.how == "last" and plan.round < ROUNDS - 1):
@@ -266,16 +301,28 @@ class ChangesModel(PfelsPlus):
     """PFELS+ that writes what a device learned into the model itself."""
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
+        """The coordinates sent."""
         MODEL[:] = [theta]
         return PfelsPlus.indices(self, draws, theta, t)
 
     def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """What devices send."""
         STORE[:] = [part.updates[0].clone()]
         return PfelsPlus.send(self, plan, part, A)
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """What the server makes of it."""
         MODEL[0].add_(STORE[0] if STORE else 0.0)
         return PfelsPlus.receive(self, plan, y, A)
+
+
+@dataclass(frozen=True)
+class SendsOfOthers(PfelsPlus):
+    """PFELS+ whose devices all send what the first of them learned."""
+
+    def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """The signals."""
+        return PfelsPlus.send(self, plan, replace(part, updates=part.updates[:1].expand_as(part.updates).clone()), A)
 
 
 @dataclass(frozen=True)
@@ -283,11 +330,13 @@ class ChoosesPlaces(PfelsPlus):
     """PFELS+ whose index set follows the update of a device of the round before."""
 
     def indices(self, draws: Draws, theta: Tensor, t: int) -> Tensor:
+        """The coordinates sent."""
         if not STORE:
             return PfelsPlus.indices(self, draws, theta, t)
         return STORE[0].abs().topk(self.setting.kept).indices.sort().values
 
     def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """What devices send."""
         x = PfelsPlus.send(self, plan, part, A)
         STORE[:] = [part.updates[0].clone()]
         return x
@@ -300,10 +349,12 @@ class TakesNoiseOut(PfelsPlus):
     seed: list[int] = field(default_factory=list)
 
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """The plan."""
         self.seed[:] = [draws.seed] if isinstance(draws.seed, int) else []
         return PfelsPlus.prepare(self, draws, t)
 
     def receive(self, plan: RoundPlan, y: Tensor, A: Tensor | None) -> Tensor:
+        """What the server makes of it."""
         if plan.round % 3 == 0:
             g = generator(self.seed[0], Purpose.CHANNEL_NOISE, round=plan.round)
             y = y - torch.from_numpy(g.standard_normal(len(y), dtype=np.float32)) * self.setting.noise_std
@@ -315,6 +366,7 @@ class StaysInRoundOne(PfelsPlus):
     """PFELS+ whose plans all say that they are of the first round, so that its noise is drawn again."""
 
     def prepare(self, draws: Draws, t: int) -> RoundPlan:
+        """The plan."""
         return replace(PfelsPlus.prepare(self, draws, t), round=0)
 
 
@@ -325,17 +377,14 @@ class Decodes(PfelsEcho):
     def send_and_keep(
         self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None, memory: Any
     ) -> tuple[Tensor, Tensor]:
+        """What devices send and keep."""
         STORE[:] = [part.updates[0].clone()]
         return PfelsEcho.send_and_keep(self, plan, part, A, memory)
 
     def decode(self, plan: RoundPlan, y: Tensor, decoded: Any) -> Tensor:
+        """What would have arrived."""
         x = PfelsEcho.decode(self, plan, y, decoded)
-        return x + (STORE[0] if STORE and A_all(x, STORE[0]) else 0.0)
-
-
-def A_all(x: Tensor, row: Tensor) -> bool:
-    """Whether all coordinates are sent."""
-    return len(x) == len(row)
+        return x + (STORE[0] if STORE and len(STORE[0]) == len(x) else 0.0)
 
 
 @dataclass(frozen=True)
@@ -345,11 +394,13 @@ class NoiseIfSmall(DpFedAvg):
     long: dict[int, bool] = field(default_factory=dict)
 
     def send(self, plan: RoundPlan, part: LocalUpdates, A: Tensor | None) -> Tensor:
+        """What devices send."""
         for device, row in zip(plan.sending[part.places].tolist(), part.updates, strict=True):
             self.long[device] = float(row.norm()) > self.setting.bound
         return DpFedAvg.send(self, plan, part, A)
 
     def noise_std(self, plan: RoundPlan, device: int) -> float:
+        """The noise of a device."""
         return 0.0 if self.long.get(device) else DpFedAvg.noise_std(self, plan, device)
 
 
@@ -365,11 +416,12 @@ SCHEMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "the server adds the mean of some updates": ("pfels-plus", plus(Adds, how="mean")),
     "the server adds a device's update in the last round": ("pfels-plus", plus(Adds, how="last")),
     "the server writes a device's update into the model": ("pfels-plus", plus(ChangesModel)),
+    "all devices send the first one's update": ("pfels-plus", plus(SendsOfOthers)),
     "the index set follows a device's update": ("pfels-plus", plus(ChoosesPlaces)),
     "the server takes the noise out in one round of three": ("pfels-plus", plus(TakesNoiseOut)),
     "all rounds say that they are the first": ("pfels-plus", plus(StaysInRoundOne)),
     "the server decodes with a device's update": ("pfels-echo", lambda s: Decodes(s, echo_level(s))),
-    "devices add noise only to small updates": ("dp-fedavg", lambda s: NoiseIfSmall(s)),
+    "devices add noise only to small updates": ("dp-fedavg", NoiseIfSmall),
 }
 
 
@@ -387,7 +439,11 @@ def by_coordinate(draws: Draws, plan: RoundPlan, A: Tensor | None, *rest: Any) -
 
 def some_receiver(kind: Receive) -> Any:
     """A method in place of Draws.receiver_noise."""
-    return lambda self, t, width: kind(self, t, width)
+
+    def receiver_noise(self: Draws, t: int, width: int) -> Tensor:
+        return kind(self, t, width)
+
+    return receiver_noise
 
 
 Cheat = tuple[str, str, Callable[[], Any]]  # the scheme, what is done, and what does it
@@ -428,7 +484,8 @@ def audit(cheat: Cheat, seed: int, canaries: int) -> dict[str, Any]:
 
 
 def _short(by: str) -> str:
-    return by.split("(")[1].split(")")[0] if " noise (" in by else by.split(": in")[0]
+    check, found, _ = by.partition("): ")
+    return check.partition("(")[2] if found else by.partition(": in round")[0]
 
 
 def main() -> None:

@@ -54,6 +54,16 @@ class AuditAlone(TypedDict):
     rejected: bool  # whether it moves more than the ledger books
 
 
+class AuditEmptied(TypedDict):
+    """One real device after the other, each in one round, with its data and without them, and without noise."""
+
+    rounds: int  # in how many rounds that was tried
+    ratio: float | None  # the maximum of what it moves over what the ledger books for that round, as μ; null: infinite
+    device: int | None  # which device that was
+    round: int | None  # and in which round, counted from 1
+    rejected: bool  # whether it moves more than is booked
+
+
 class AuditNoiseCheck(TypedDict):
     """One question about the noise, as it was: what was received less the same without noise."""
 
@@ -92,5 +102,6 @@ class Audit(TypedDict):
     stopped: str | None  # why a guard stopped the training; null: it did not
     views: AuditViews  # by observer
     alone: AuditAlone | None  # one canary alone; null: no claim, or the training was stopped
+    emptied: AuditEmptied | None  # one real device after the other; null: no claim, or the training was stopped
     noise: list[AuditNoiseCheck]  # every check of the noise; empty: no claim, or the training was stopped
     replay: AuditReplay | None  # the server's part once more; null: no claim, or the training was stopped

@@ -21,9 +21,10 @@ COLUMNS = 2048  # places of which all pairs are tried
 SAME = 0.999  # a correlation that is called the same vector
 POOLED = 2**21  # numbers of all vectors that are sorted together
 CLOSE = 2.0**-20  # sizes of two vectors that are nearer to each other count as equal
-TOP = 5  # the largest sizes of a vector, by which a copy is found whatever its order, signs and scale
-ALIKE = 1e-6  # ratios of them that are nearer to each other are the same but for rounding
-COINCIDENCE = 1e-9  # less than this probability that any of ten million vectors has the ratios of another by chance
+TOP = 8  # the largest sizes of a vector, by which a copy is found whatever its order, signs and scale
+ALIKE = 1e-6  # ratios of them that are nearer to each other are the same, or that differ by no more than rounding
+BLURRED = 2e-5  # vectors whose rounding is beyond that are not tried
+COINCIDENCE = 1e-8  # above the probability that any of ten million vectors has the ratios of another by chance
 
 
 @dataclass
@@ -208,7 +209,7 @@ class Copies:
     labels: Labels = field(default_factory=Labels)
     ratios: list[Reals] = field(default_factory=list)
     sizes: list[Singles] = field(default_factory=list)
-    exact: list[bool] = field(default_factory=list)
+    blur: list[float] = field(default_factory=list)
     rounding: float = 0.0
     numbers: int = 0
 
@@ -220,7 +221,7 @@ class Copies:
         sizes = np.abs(batch.rows)
         top = -np.sort(-np.partition(sizes, -TOP, axis=1)[:, -TOP:].astype(np.float64), axis=1)
         self.ratios.append(top[:, 1:] / np.maximum(top[:, :-1], 1e-300))
-        self.exact += (batch.rounding < ALIKE).tolist()
+        self.blur += np.maximum(ALIKE, 4 * batch.rounding).tolist()
         self.rounding = max(self.rounding, float(batch.rounding.max(initial=0.0)))
         if self.expected <= ALL_PAIRS:
             room = max(2 * TOP, POOLED // self.expected)
@@ -235,12 +236,11 @@ class Copies:
 
     def _whole(self, ratios: Reals) -> Least:
         """Any two vectors whose largest sizes have the same ratios."""
-        found = Least()
+        found, blur = Least(count=1), np.array(self.blur)
         order = np.argsort(ratios[:, 0], kind="stable")
-        order = order[np.array(self.exact)[order]]
-        found.count = 1
+        order = order[blur[order] <= BLURRED]
         for step in range(1, min(9, len(order))):
-            alike = np.abs(ratios[order[step:]] - ratios[order[:-step]]).max(1) <= ALIKE
+            alike = np.abs(ratios[order[step:]] - ratios[order[:-step]]).max(1) <= blur[order[step:]]
             for at in np.flatnonzero(alike)[:1].tolist():
                 said = self.labels.pair(
                     int(order[at]), int(order[at + step]), "the same but for order, signs and scale"

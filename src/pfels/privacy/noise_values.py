@@ -28,6 +28,7 @@ class Level:
     vectors: Least = field(default_factory=Least)
     squares: Totals = field(default_factory=Totals)
     counts: Totals = field(default_factory=Totals)
+    each: list[tuple[Reals, int]] = field(default_factory=list)
 
     def add(self, batch: NoiseBatch) -> None:
         """The noise of one more round."""
@@ -35,6 +36,7 @@ class Level:
         squares = np.einsum("ij,ij->i", batch.rows, batch.rows, dtype=np.float64)
         say = lambda at: f"{batch.of(at)} has {_times(squares[at] / width)}"  # noqa: E731
         self.vectors.add(tails.chi_squared(squares, width), say)
+        self.each.append((squares, width))
         self.squares.add(batch.owners + 1, squares)
         self.counts.add(batch.owners + 1, np.full(len(squares), float(width)))
 
@@ -50,7 +52,15 @@ class Level:
         everything.add(
             tails.chi_squared(np.array([total]), number), lambda at: f"all of it has {_times(total / max(number, 1))}"
         )
-        yield from (self.vectors, each, everything)
+        spread = Least()
+        if self.each:
+            squares = np.concatenate([found for found, _ in self.each])
+            widths = np.repeat([float(width) for _, width in self.each], [len(found) for found, _ in self.each])
+            spread.add(
+                tails.chi_squared_evenness(squares, widths),
+                lambda at: "the variances of its vectors differ from each other by less, or more, than by chance",
+            )
+        yield from (self.vectors, each, everything, spread)
 
 
 @dataclass
@@ -91,7 +101,17 @@ class Coordinates:
             tails.normal(sums[at] / np.sqrt(counts[at])),
             lambda i: f"the mean of the noise {where} {at[i] + 1} is {means[i]:.2f} standard deviations",
         )
-        yield from (level, mean)
+        yield from (level, mean, *_evenness(where, counts[at], squares[at], sums[at]))
+
+
+def _evenness(where: str, counts: Reals, squares: Reals, sums: Reals) -> Iterator[Least]:
+    """All variances together, and all means."""
+    levels, means, z = Least(), Least(), sums / np.sqrt(counts)
+    said = f"of the noise {where} 1, 2, … differ from each other by less, or more, than by chance"
+    if len(counts):
+        levels.add(tails.chi_squared_evenness(squares, counts), lambda at: f"the variances {said}")
+        means.add(tails.chi_squared(np.array([float((z**2).sum())]), float(len(z))), lambda at: f"the means {said}")
+    yield from (levels, means)
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """How unlikely a statistic of honest noise is: p-values of exact laws, for arrays."""
 
 import numpy as np
-from scipy.special import betainc, chdtr, chdtrc, gammainc, kolmogorov, ndtr
+from scipy.special import betainc, chdtr, chdtrc, gammainc, kolmogorov, ndtr, ndtri
 
 from pfels.arrays import Reals
 
@@ -10,6 +10,12 @@ def chi_squared(total: Reals, freedom: Reals | float) -> Reals:
     """Of a sum of squares of standard normal numbers, too small or too large."""
     below, above = chdtr(freedom, total), chdtrc(freedom, total)
     return sides(np.asarray(below, np.float64), np.asarray(above, np.float64))
+
+
+def chi_squared_evenness(total: Reals, freedom: Reals | float) -> Reals:
+    """Of independent sums of squares, together: too even, or too uneven. One p-value."""
+    below, above = chdtr(freedom, total), chdtrc(freedom, total)
+    return evenness(np.asarray(below, np.float64), np.asarray(above, np.float64))
 
 
 def normal(z: Reals) -> Reals:
@@ -43,8 +49,19 @@ def correlation(squared: Reals, dimension: Reals | float) -> Reals:
 
 
 def kolmogorov_smirnov(distance: float, numbers: int) -> float:
-    """Of the largest distance between two distribution functions, that of so many numbers and the true one."""
-    return float(kolmogorov(np.sqrt(numbers) * distance))
+    """Of the largest distance between two distribution functions, that of so many numbers and the true one: too large,
+    or too small. Where it was looked for at some places alone it is up to a tenth smaller."""
+    scaled = np.sqrt(numbers) * distance
+    return min(1.0, 2 * float(min(kolmogorov(scaled), 1 - kolmogorov(1.1 * scaled))))
+
+
+def evenness(below: Reals, above: Reals) -> Reals:
+    """Of many independent numbers with these tails, together: too even, or too uneven. One p-value.
+
+    Each is turned into a standard normal number, so that their sum of squares is one.
+    """
+    smaller = np.maximum(np.minimum(below, above), 1e-300)
+    return chi_squared(np.array([float((ndtri(smaller) ** 2).sum())]), float(max(len(smaller), 1)))
 
 
 def sides(below: Reals, above: Reals) -> Reals:

@@ -35,6 +35,10 @@ def rows(document: Audit) -> list[tuple[str, ...]]:
     if alone is not None:
         moved = _up(alone["epsilon"])
         found.append(("one canary", _up(alone["booked"]), moved, "exact", NONE, _word(alone["rejected"])))
+    emptied = document["emptied"]
+    if emptied is not None:
+        moved = "∞" if emptied["ratio"] is None else f"{_near(emptied['ratio'])} of it"
+        found.append(("one device", NONE, moved, "exact", NONE, _word(emptied["rejected"])))
     for source in dict.fromkeys(each["noise"] for each in document["noise"]):
         checks = [each for each in document["noise"] if each["noise"] == source]
         least, rejected = min(each["p"] for each in checks), any(each["rejected"] for each in checks)
@@ -103,7 +107,12 @@ def _noise_notes(document: Audit) -> list[str]:
         for each in document["noise"]
         if each["rejected"]
     ]
-    replay = document["replay"]
+    emptied, replay = document["emptied"], document["replay"]
+    if emptied is not None:
+        lines.append(
+            "One device: what the data of one real device move in one round, of another in every round: the maximum, "
+            "over what is booked for that round, as μ. Not a statistic."
+        )
     if replay is not None:
         saw = "" if replay["saw"] is None else f" What differs: {replay['saw']}."
         lines.append(

@@ -145,6 +145,7 @@ def _collect(evidence: Evidence, rounds: AuditedRounds, ledger: Ledger) -> None:
     evidence.server.append(rounds.server.scores(coins))
     evidence.models.append(rounds.models.scores(coins))
     evidence.alone.append(Alone(math.sqrt(alone.mu_squared), math.sqrt(alone.booked), alone.times))
+    evidence.emptied.append(rounds.emptied)
     evidence.noise.append(rounds.checks.noise.findings())
     saw = rounds.checks.replay.saw or None
     evidence.replays.append({"rounds": rounds.checks.rounds, "saw": saw, "rejected": saw is not None})

@@ -12,6 +12,7 @@ from pfels.documents.audit import (
     AuditAlone,
     AuditCertified,
     AuditClaim,
+    AuditEmptied,
     AuditEstimate,
     AuditNoiseCheck,
     AuditReplay,
@@ -26,6 +27,7 @@ from pfels.privacy.score_fit import fit_scores
 from pfels.schemes.registry import scheme_entry
 from pfels.schemes.setting import Setting
 from pfels.studies.canary_scores import Scores
+from pfels.studies.worlds import Emptied
 
 CONFIDENCE = 0.95  # of the certified bound; the interval of the estimate is as wide, on both sides
 SURE = 0.9999  # of the limit of the estimate, and of the certified bound, that refute a claim
@@ -59,6 +61,7 @@ class Evidence:
     server: list[Scores] = field(default_factory=list)
     models: list[Scores] = field(default_factory=list)
     alone: list[Alone] = field(default_factory=list)
+    emptied: list[Emptied] = field(default_factory=list)
     noise: list[list[tuple[str, Finding]]] = field(default_factory=list)
     replays: list[AuditReplay] = field(default_factory=list)
     worst_mu: float = 0.0
@@ -86,6 +89,11 @@ def verdict(evidence: Evidence, figures: Sequence[RunPrivacy]) -> Audit:
     alone = _alone(max(evidence.alone, key=lambda each: each.moved - each.booked), evidence.setting.delta)
     refuted = [f"server: {by}" for by in seen["rejected_by"]] + [f"models: {by}" for by in models["rejected_by"]]
     refuted += ["alone"] * alone["rejected"]
+    worst = max(evidence.emptied, key=lambda each: each.ratio)
+    if worst.round is not None and worst.ratio > 1 + ROUNDING:
+        refuted.append(
+            f"emptied: in round {worst.round + 1} device {worst.device} moves {worst.ratio:.3g} times what is booked"
+        )
     refuted += [f"replay: {each['saw']}" for each in evidence.replays if each["rejected"]][:1]
     refuted += [
         f"{each['noise']} noise ({each['check']}): {each['saw']}" for each in noise_checks(evidence) if each["rejected"]
@@ -113,6 +121,18 @@ def _noise_check(source: str, finding: Finding, trainings: int) -> AuditNoiseChe
         "error_rate": ERROR_RATE,
         "saw": finding.saw,
         "rejected": p < ERROR_RATE,
+    }
+
+
+def _emptied(evidence: Evidence) -> AuditEmptied:
+    """The real device that moved most, of all trainings."""
+    worst = max(evidence.emptied, key=lambda each: each.ratio)
+    return {
+        "rounds": sum(each.rounds for each in evidence.emptied),
+        "ratio": worst.ratio if math.isfinite(worst.ratio) else None,
+        "device": worst.device,
+        "round": None if worst.round is None else worst.round + 1,
+        "rejected": worst.ratio > 1 + ROUNDING,
     }
 
 
@@ -216,5 +236,6 @@ def _document(
         "views": {"server": server, "models": models},
         "alone": alone,
         "noise": [] if alone is None else noise_checks(evidence),
+        "emptied": None if alone is None else _emptied(evidence),
         "replay": None if alone is None else _replay(evidence),
     }

@@ -138,6 +138,11 @@ class RunDirectory:
             raise InputError(
                 f"{self.path}: begun with other data (environment.json has their checksums); give it those"
             )
+        if not started and log.members(self.config) > log.MEMBERS:
+            raise InputError(
+                f"cohort.size = {self.config.cohort.size}: a run directory holds rounds of at most {log.MEMBERS} "
+                f"devices, twice the size and 1,000 more; choose a smaller one"
+            )
         if started and os.path.lexists(self.log):
             with _reading(self.log), writing(self.log):
                 pass

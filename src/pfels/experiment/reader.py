@@ -124,7 +124,7 @@ def _versions(path: Path) -> list[tuple[int, int, int]]:
 
 
 def _read(path: Path) -> StoredRun:
-    config = _config(path)
+    config = read_config(path)
     environment = validated(Environment, _object(path / "environment.json") or {}, "environment.json")
     summary = _summary(path, config)
     totals, columns = LogTotals(), _Columns(config)
@@ -218,7 +218,8 @@ def _candidates(top: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _config(path: Path) -> Config:
+def read_config(path: Path) -> Config:
+    """The config of the run in a directory."""
     try:
         if not os.path.lexists(path / "config.toml"):
             raise InputError("is missing")

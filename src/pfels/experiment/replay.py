@@ -85,7 +85,7 @@ def _require_agreement(sealed: Sealed, found: LogTotals, config: Config, path: P
 
     def require(holds: bool, name: str) -> None:
         if not holds:
-            raise InputError(f"{path}: truncated or altered; its rounds do not add up to the checkpoint's {name}")
+            raise InputError(f"{path}: truncated or altered: its rounds do not add up to the checkpoint's {name}")
 
     for name in ("energy", "energy_bound"):
         require(close(said[name], getattr(found, name), relative=SUMS), name)

@@ -81,6 +81,19 @@ class Summary(TypedDict):
 
 
 @document
+class ForeignCode(TypedDict):
+    """Code from outside `pfels` that took part in a run."""
+
+    role: str  # what it was in the run: scheme or play_round
+    name: str  # import name, such as `package.module:name`
+    distribution: str | None  # the installed distribution that it belongs to; null: none
+    version: str | None  # version of that
+    files: dict[str, str]  # SHA-256 of its source files, and of those that they import, installed packages left out
+    values: dict[str, str]  # SHA-256 of what no file says: functions without a file, arguments, variables
+    unknown: list[str]  # what could not be hashed: such a run is never taken for one with the same code
+
+
+@document
 class Environment(TypedDict):
     """`environment.json`: what a run was made with."""
 
@@ -88,6 +101,7 @@ class Environment(TypedDict):
     platform: NotRequired[str]  # operating system and processor
     cores: NotRequired[Count]  # cores available
     versions: NotRequired[dict[str, str]]  # versions of pfels and of what results depend on
+    code: NotRequired[list[ForeignCode]]  # code from outside pfels that took part; absent: none
     engine: NotRequired[str | None]  # batched or threaded; a resumed run keeps it
     data: NotRequired[dict[str, str]]  # SHA-256 of each file of the user's own data; a resumed run needs the same
     carrier: NotRequired[str]  # what carried the rounds, in a deployment

@@ -4,7 +4,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +13,16 @@ from typing import Any
 from pfels.config.load import differing_keys, stored_config
 from pfels.config.tree import Config
 from pfels.data.checksums import checksums, same
-from pfels.documents.run import Environment, RoundRecord, Summary, Timing
+from pfels.documents.run import Environment, ForeignCode, RoundRecord, Summary, Timing
 from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
-from pfels.experiment import checkpoint, log, secret_seed
+from pfels.experiment import checkpoint, code, log, secret_seed
 from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.log import LogMark
 from pfels.runtime.files import PARTIAL, read_json, to_json, write_atomically
 from pfels.seeding import Secret
+
+RESULTS = ("summary.json", "checkpoint.safetensors")  # what a run that goes on, or is read, builds on
 
 
 def point_name(settings: Mapping[str, Any]) -> str:
@@ -80,18 +82,7 @@ class RunDirectory:
         self._require_fit(resume, environment)
         with _writing(self.path, wrong_input=True):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{self.path}: another process is running in it; wait, or choose another --out"
-                ) from None
-            except OSError as error:
-                raise RunError(
-                    f"{self.path}: cannot be locked ({error.strerror}); choose an --out on a file system with locks"
-                ) from None
+        with self._held():
             started = self._require_fit(resume, environment)  # again: another process may have gone on until now
             last = self.checkpoint() if started else None
             with _writing(self.path, wrong_input=not started):
@@ -105,8 +96,43 @@ class RunDirectory:
                 for leftover in self.path.glob(PARTIAL):
                     leftover.unlink()
             yield last
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep other processes out of the directory."""
+        with _writing(self.path, wrong_input=True):
+            lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise InputError(f"{self.path}: another process is running in it; wait, or choose another --out") from None
+        except OSError as error:
+            os.close(lock)
+            raise RunError(
+                f"{self.path}: cannot be locked ({error.strerror}); choose an --out on a file system with locks"
+            ) from None
+        try:
+            yield
         finally:
             os.close(lock)
+
+    def require_same_code(self, now: Sequence[ForeignCode]) -> None:
+        """An InputError where the directory holds rounds that other code from outside this package made."""
+        if check(self.path, self.config) and any((self.path / name).exists() for name in RESULTS):
+            code.require_same_code(self.path, self.config.scheme, self.environment, now)
+
+    def discard(self) -> bool:
+        """Delete what is stored of the run, so that it begins anew; whether there was one. The summary goes first, so
+        that a kill leaves an unfinished run. Its config stays, and says that the directory is this run's."""
+        if not check(self.path, self.config):
+            return False
+        with self._held(), _writing(self.path, wrong_input=True):
+            if (self.path / "begun.json").exists() or (self.path / secret_seed.NAME).exists():
+                raise InputError(f"{self.path}: a deployment's run cannot be made anew; choose another --out")
+            for name in (*RESULTS, "rounds.jsonl", "timing.json", "environment.json"):
+                (self.path / name).unlink(missing_ok=True)
+        return True
 
     def _require_fit(self, resume: bool, environment: Environment) -> bool:
         """Whether the run has begun; an InputError unless it may begin, or go on, as it is asked for."""
@@ -126,6 +152,8 @@ class RunDirectory:
             raise InputError(
                 f"{self.path}: begun with other data (environment.json has their checksums); give it those"
             )
+        if started and any((self.path / name).exists() for name in RESULTS):
+            code.require_same_code(self.path, self.config.scheme, begun, environment.get("code", []))
         if started and not self.log.is_file() and self.log.exists():
             raise InputError(f"{self.log}: not a file; delete it")
         _ = self.seconds  # which must be readable, too

@@ -18,6 +18,7 @@ from pfels.documents.run import Environment, RoundRecord, Summary
 from pfels.errors import InputError, RunError
 from pfels.experiment.assumptions import with_assumptions
 from pfels.experiment.checkpoint import Checkpoint
+from pfels.experiment.code import foreign_code
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory, check
 from pfels.experiment.environment import environment
@@ -68,6 +69,7 @@ def run(
     out: str | Path | None = None,
     *,
     resume: bool = False,
+    fresh: bool = False,
     workers: int | None = None,
     progress: Progress = lambda record: None,
     begin: Begin = lambda rounds: None,
@@ -75,6 +77,9 @@ def run(
     deployment: Deployment | None = None,
 ) -> Result:
     """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
+
+    A run there that other code made, such as a scheme that has been edited since, is refused. `fresh` makes the run
+    there anew, and deletes what was stored of it before, nothing else.
 
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last completed round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
@@ -89,8 +94,10 @@ def run(
     (2, 2)
     """
     require_config(config)
-    if resume and out is None:
-        raise InputError("resume: needs the run directory to continue, as out")
+    if (resume or fresh) and out is None:
+        raise InputError(f"{'resume' if resume else 'fresh'}: needs the directory of the run, as out")
+    if resume and fresh:
+        raise InputError("resume: continues what is stored, and fresh deletes it; leave one of them out")
     ranks, watcher = Ranks.join(config.run.device), Watcher(begin, progress)
     with one_thread_each():
         if not ranks.leads:
@@ -101,7 +108,9 @@ def run(
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
             return _play(experiment, None, None, watcher, play_round, deployment)
-        return _lead(RunDirectory(Path(out), config), ranks, resume, workers, watcher, play_round, deployment)
+        directory = RunDirectory(Path(out), config)
+        resume = directory.discard() if fresh else resume
+        return _lead(directory, ranks, resume, workers, watcher, play_round, deployment)
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
@@ -126,7 +135,8 @@ def _lead(  # noqa: PLR0917
     play_round: PlayRound,
     deployment: Deployment | None,
 ) -> Result:
-    config = directory.config
+    config, code = directory.config, foreign_code(directory.config.scheme, play_round)
+    directory.require_same_code(code)
     if check(directory.path, config) and (finished := directory.finished()) is not None:
         summary, last = finished
         ranks.send_start(Start(directory.engine or "", config.rounds, dict(last.tensors)))
@@ -137,6 +147,8 @@ def _lead(  # noqa: PLR0917
         require_memory(experiment, copies=3)
     engine = experiment.training.engine
     about: Environment = {**environment(), "engine": engine}
+    if code:
+        about["code"] = code
     if own := checksums(config.data.name, config.data.path):
         about["data"] = own
     if deployment is not None:

@@ -49,13 +49,14 @@ def reproduce(
     preset: str | None = None,
     learning_rates: Sequence[float] | None = None,
     command: str | None = None,
+    fresh: bool = False,
     watch: "Watch | None" = None,
 ) -> Reproduction:
     """A table or figure of the paper, also written to `out` as JSON and CSV, a figure as PNG and PDF as well.
 
     `link` needs no training and has the paper's full size. `laptop` trains data that are available in place of the
     paper's, or `preset`; `paper` trains the paper's own settings. Every trained point has its own best learning rate
-    out of `learning_rates`. Finished runs under `out` are read, unfinished ones continued.
+    out of `learning_rates`. Finished runs under `out` are read, unfinished ones continued; `fresh` makes all anew.
 
     >>> import pfels, tempfile
     >>> table = pfels.reproduce("table-cifar10", seeds=[0], overrides={"rounds": 5}, out=tempfile.mkdtemp())
@@ -74,7 +75,7 @@ def reproduce(
         results = _link(wanted, seeds, changed)
     else:
         notes = [_note(each) for each in stand_ins]
-        results = _trained(wanted, stand_ins, seeds=seeds, jobs=jobs, out=folder / "runs", watch=watch)
+        results = _trained(wanted, stand_ins, seeds=seeds, jobs=jobs, out=folder / "runs", fresh=fresh, watch=watch)
     document: Reproduction = {
         "target": target,
         "title": _title(wanted, stand_ins),
@@ -151,7 +152,14 @@ def _beside_end(point: LinkCurvePoint, beside: Mapping[str, BesidePrinted], *, r
 
 
 def _trained(
-    target: Target, stand_ins: Sequence[StandIn], *, seeds: Sequence[int], jobs: int, out: Path, watch: "Watch | None"
+    target: Target,
+    stand_ins: Sequence[StandIn],
+    *,
+    seeds: Sequence[int],
+    jobs: int,
+    out: Path,
+    fresh: bool,
+    watch: "Watch | None",
 ) -> Results:
     """A target with training."""
     from pfels.paper import trained  # not before it is needed: PyTorch takes seconds to import
@@ -160,7 +168,8 @@ def _trained(
     points: list[PaperPoint] = []
     verdicts: list[Claim] = []
     for each in stand_ins:
-        tuned = run_tuned(each, trained.settings(target.kind, each), seeds=seeds, jobs=jobs, out=out, watch=watch)
+        settings = trained.settings(target.kind, each)
+        tuned = run_tuned(each, settings, seeds=seeds, jobs=jobs, out=out, fresh=fresh, watch=watch)
         benchmark, where = each.benchmark, each.name
         if target.kind == "table":
             own = each.preset == benchmark.preset

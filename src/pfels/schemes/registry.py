@@ -154,6 +154,7 @@ _SCHEMES = {
         about="Devices below a gain floor are silent, the others invert their channels (Zhu, Wang and Huang 2020).",
     ),
 }
+BUILT_IN = frozenset(_SCHEMES)
 
 
 def register(name: str, entry: SchemeEntry) -> None:
@@ -205,6 +206,11 @@ def scheme_entry(name: str) -> SchemeEntry:
     if not isinstance(entry, SchemeEntry):
         raise InputError(f"scheme = {name!r}: {point.value} must be a pfels.schemes.registry.SchemeEntry")
     return entry
+
+
+def entry_point(name: str) -> EntryPoint | None:
+    """Where a package names the scheme, unless the scheme is built in or registered."""
+    return None if name in _SCHEMES else _installed()[name][0]
 
 
 @cache

@@ -34,6 +34,7 @@ def compare(
     tuning: Tuning | None = None,
     jobs: int = 1,
     out: str | Path = "runs/compare",
+    fresh: bool = False,
     watch: Watch = unwatched,
 ) -> Comparison:
     """Run several schemes, all by default, over several seeds: one row per scheme, and each pair of them compared.
@@ -41,6 +42,10 @@ def compare(
     `base` is a preset, a TOML file or a config. With a `budget`, every scheme whose noise a budget sets is brought to
     it for the whole training; `on_budget` of a row says whether it was. With `tuning` each scheme has the settings that
     are best for it out of one common grid, chosen on other seeds: `tuning_of(base)` has the preset's grid.
+    Finished runs are read; those of a scheme from elsewhere that was edited since are refused, and `fresh` makes all
+    runs anew.
+    Finished runs are read; those of a scheme from elsewhere that was edited since are refused, and `fresh` makes all
+    runs anew.
 
     >>> import pfels, tempfile
     >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
@@ -55,11 +60,11 @@ def compare(
     if tuning is not None:
         tuning.check(names, seeds)
         trials = replace(study, out=Path(f"{out}-tuning"))
-        chosen = tune(trials, names, tuning, jobs=jobs, watch=watch)
+        chosen = tune(trials, names, tuning, jobs=jobs, fresh=fresh, watch=watch)
     settings = [{"scheme": name, **(chosen[name]["settings"] if chosen else {})} for name in names]
     points = [study.point(each, seed) for each in settings for seed in seeds]
     with watch(points) as report:
-        summaries = run_points(points, jobs=jobs, report=report)
+        summaries = run_points(points, jobs=jobs, fresh=fresh, report=report)
     runs = {name: summaries[i * len(seeds) : (i + 1) * len(seeds)] for i, name in enumerate(names)}
     found = compared(runs)
     for name, row in found["schemes"].items():

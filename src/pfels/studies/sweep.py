@@ -14,6 +14,7 @@ from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.run import Summary
 from pfels.documents.studies import Sweep, SweepRow
 from pfels.errors import InputError, RunError, quoted, shown
+from pfels.experiment.code import foreign_code
 from pfels.experiment.directory import RunDirectory, check, point_name
 from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
@@ -92,10 +93,12 @@ def sweep(
     part: str | None = None,
     jobs: int = 1,
     out: str | Path = "runs/sweep",
+    fresh: bool = False,
     watch: Watch = unwatched,
 ) -> Sweep:
     """Run a grid of settings over several seeds; finished runs are read, unfinished ones continued.
 
+    Runs of a scheme from elsewhere that was edited since are refused; `fresh` makes all runs anew.
     `part` = "2/8" runs the second of eight parts of the grid.
 
     >>> import pfels, tempfile
@@ -110,7 +113,7 @@ def sweep(
     mine = None if part is None else GridPart.parse(part)
     points = everything if mine is None else mine.of(everything)
     with watch(points) as report:
-        summaries = run_points(points, jobs=jobs, report=report)
+        summaries = run_points(points, jobs=jobs, fresh=fresh, report=report)
     found: Sweep = {"points": group_by_settings(points, summaries)}
     if mine is not None:
         found["shard"] = {
@@ -141,21 +144,33 @@ class GridPart:
 
 
 def run_points(
-    points: Sequence[Point], *, jobs: int, report: Report[Standing] = lambda index, standing: None
+    points: Sequence[Point],
+    *,
+    jobs: int,
+    fresh: bool = False,
+    report: Report[Standing] = lambda index, standing: None,
 ) -> list[Summary]:
     """The summaries of all points, in order. Finished points are read, unfinished ones resumed, `jobs` at a time.
+    `fresh` deletes what is stored of them first.
 
     The results do not depend on `jobs`. Everything that can be wrong with a point is looked for before the first
     one starts.
     """
+    code = {name: foreign_code(name) for name in {point.config.scheme for point in points}}
+    directories = [RunDirectory(point.path, point.config) for point in points]
     todo: dict[int, Point] = {}
     done: dict[int, Summary] = {}
-    for index, point in enumerate(points):
-        if check(point.path, point.config) and (found := RunDirectory(point.path, point.config).finished()):
+    for index, (point, directory) in enumerate(zip(points, directories, strict=True)):
+        begun = check(point.path, point.config)
+        if begun and not fresh:
+            directory.require_same_code(code[point.config.scheme])
+        if begun and not fresh and (found := directory.finished()):
             done[index] = found[0]
         else:
             todo[index] = point
     _look_for_faults([point.config for point in todo.values()])
+    for directory in directories if fresh else ():
+        directory.discard()
     for index, summary in done.items():
         report(index, Standing.of(summary))
     if jobs <= 1 or len(todo) <= 1:
@@ -163,6 +178,8 @@ def run_points(
             _run(point, None, partial(report, index))
     else:
         run_jobs(_run, todo, jobs=min(jobs, len(todo)), report=report)
+    for directory in directories:  # one that was edited meanwhile, or is another in a worker process
+        directory.require_same_code(code[directory.config.scheme])
     return [_summary(point) for point in points]
 
 

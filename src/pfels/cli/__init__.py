@@ -82,7 +82,10 @@ def main() -> None:
             raise
         code = _fail(usage(), 2) if usage() else 2  # it is empty where the help was all that was due
     if code == 130:  # some versions of Typer turn the interrupt itself into this code
-        say("interrupted; finished rounds are saved: the same command continues from there (a run: with --resume)")
+        say(
+            "interrupted; finished rounds are saved: the same command continues from there (a run: with --resume; "
+            "what began with --fresh: without it)"
+        )
     sys.exit(code)
 
 

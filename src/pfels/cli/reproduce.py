@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pfels.cli.options import Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
-from pfels.cli.progress import progress, watch
+from pfels.cli.options import Fresh, Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
+from pfels.cli.progress import progress
+from pfels.cli.stored import Stored
 from pfels.errors import InputError
 from pfels.paper.benchmarks import data_name
 from pfels.paper.targets import TARGETS, check, find
@@ -59,6 +59,7 @@ def command(
     jobs: Jobs = 1,
     settings: Set = None,
     out: Out = None,
+    fresh: Fresh = False,
     json: Json = False,
 ) -> None:
     """Reproduce a table or figure of the paper, compare it with the printed values, and judge the paper's claims.
@@ -82,17 +83,19 @@ def command(
     changed, numbers, rates = overrides(settings), seed_list(seeds), _rates(learning_rates)
     check(target, scale=scale, settings=changed, preset=preset, learning_rates=rates)
     with progress() as display:
+        stored = Stored(display, fresh=fresh)
         from pfels.paper.reproduce import reproduce
 
         document = reproduce(
             target, scale=scale, seeds=numbers, jobs=jobs, out=out or Path("runs") / "reproduce", overrides=changed,
             preset=preset, learning_rates=rates, command=shlex.join(["pfels", *sys.argv[1:]]),
-            watch=partial(watch, display),
+            fresh=fresh, watch=stored.watch,
         )  # fmt: skip
     if json:
         print_json(document)
     else:
         _show(document)
+    stored.say()
     for file in document["files"]:
         say(f"wrote {file}")
 

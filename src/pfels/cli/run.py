@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
+from pfels.cli.options import Fresh, Json, Out, Preset, Set, overrides, stem
 from pfels.cli.progress import Display, progress
+from pfels.cli.stored import finished_at, say_older_page, when
 from pfels.experiment.standing import Standing
 from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
 
@@ -30,6 +31,7 @@ def command(
     settings: Set = None,
     out: Out = None,
     resume: Resume = False,
+    fresh: Fresh = False,
     tensorboard: Tensorboard = False,
     json: Json = False,
 ) -> None:
@@ -50,39 +52,44 @@ def command(
         torchrun --nproc-per-node=2 -m pfels run cifar10
     """
     from pfels.config.load import load_config
+    from pfels.experiment.directory import point_name
 
     changed = overrides(settings)
     config = load_config(preset, changed)
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
     with progress() as display:
-        path, result = _run(config, stem(preset), label, out, display, resume=resume, tensorboard=tensorboard)
+        path = out or Path("runs") / "run" / stem(preset) / point_name(label)
+        at = None if fresh else finished_at(path)
+        result = _run(config, path, label, display, resume=resume, fresh=fresh, tensorboard=tensorboard)
     if not result.summary:  # not the leading process of torchrun
         return
     if json:
         print_json(result.summary)
     else:
         _show(result.summary, config.data.name)
+    if at is not None:
+        say(f"read from {path}, {when([at])}")
     say(f"run directory: {path}")
+    say_older_page(path, [path])
 
 
 def _run(
     config: Config,
-    name: str,
+    path: Path,
     label: Mapping[str, Any],
-    out: Path | None,
     display: Display,
     *,
     resume: bool,
+    fresh: bool,
     tensorboard: bool,
-) -> tuple[Path, Result]:
+) -> Result:
     from pfels.experiment.directory import point_name
     from pfels.experiment.loop import run
     from pfels.experiment.tensorboard import scalars
     from pfels.runtime.distributed import Ranks
 
-    path = out or Path("runs") / "run" / name / point_name(label)
     if not Ranks.join(config.run.device).leads:
-        return path, run(config, path)
+        return run(config, path)
     with ExitStack() as stack:
         watch = stack.enter_context(scalars(path / "tensorboard")) if tensorboard else None
         report = stack.enter_context(
@@ -94,7 +101,9 @@ def _run(
             if watch is not None:
                 watch(record)
 
-        return path, run(config, path, resume=resume, progress=done, begin=lambda rounds: report(0, Standing(rounds)))
+        return run(
+            config, path, resume=resume, fresh=fresh, progress=done, begin=lambda rounds: report(0, Standing(rounds))
+        )
 
 
 def _show(summary: Summary, data: str) -> None:

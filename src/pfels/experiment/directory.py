@@ -4,7 +4,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -117,21 +117,29 @@ class RunDirectory:
         finally:
             os.close(lock)
 
-    def require_same_code(self, now: Sequence[ForeignCode]) -> None:
-        """An InputError where the directory holds rounds that other code from outside this package made."""
-        if check(self.path, self.config) and any((self.path / name).exists() for name in RESULTS):
+    def require_same_code(self, now: Sequence[ForeignCode], *, derived: Collection[str] = ()) -> None:
+        """An InputError where the directory holds rounds that other code from outside this package made. `derived`
+        are settings that follow from the others and from the code, such as an ε that a budget sets."""
+        if self._is_begun(derived) and any((self.path / name).exists() for name in RESULTS):
             code.require_same_code(self.path, self.config.scheme, self.environment, now)
 
-    def discard(self) -> bool:
+    def _is_begun(self, derived: Collection[str]) -> bool:
+        kept = self.path / "config.toml"
+        if derived and kept.is_file() and set(differing_keys(stored_config(kept), self.config)) <= set(derived):
+            return True
+        return check(self.path, self.config)
+
+    def discard(self, *, derived: Collection[str] = ()) -> bool:
         """Delete what is stored of the run, so that it begins anew; whether there was one. The summary goes first, so
-        that a kill leaves an unfinished run. Its config stays, and says that the directory is this run's."""
-        if not check(self.path, self.config):
+        that a kill leaves an unfinished run, and the config stays, which says that the directory is this run's."""
+        if not self._is_begun(derived):
             return False
         with self._held(), _writing(self.path, wrong_input=True):
             if (self.path / "begun.json").exists() or (self.path / secret_seed.NAME).exists():
                 raise InputError(f"{self.path}: a deployment's run cannot be made anew; choose another --out")
             for name in (*RESULTS, "rounds.jsonl", "timing.json", "environment.json"):
                 (self.path / name).unlink(missing_ok=True)
+            write_atomically(self.path / "config.toml", self.config.to_toml().encode())
         return True
 
     def _require_fit(self, resume: bool, environment: Environment) -> bool:

@@ -1,7 +1,7 @@
 """Many runs: grids and seeds, in parallel processes, each in a directory named by what sets it apart."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,11 +37,12 @@ def unwatched(points: "Sequence[Point]") -> AbstractContextManager[Report[Standi
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a sweep: what sets it apart, its whole config, and its directory."""
+    """One run of a sweep: what sets it apart, its whole config, its directory, and the settings that were derived."""
 
     settings: Mapping[str, Any]
     config: Config
     path: Path
+    derived: Collection[str] = ()
 
 
 def grid(
@@ -161,16 +162,16 @@ def run_points(
     todo: dict[int, Point] = {}
     done: dict[int, Summary] = {}
     for index, (point, directory) in enumerate(zip(points, directories, strict=True)):
-        begun = check(point.path, point.config)
-        if begun and not fresh:
-            directory.require_same_code(code[point.config.scheme])
-        if begun and not fresh and (found := directory.finished()):
+        if not fresh:
+            directory.require_same_code(code[point.config.scheme], derived=point.derived)
+        if not fresh and check(point.path, point.config) and (found := directory.finished()):
             done[index] = found[0]
         else:
             todo[index] = point
     _look_for_faults([point.config for point in todo.values()])
-    for directory in directories if fresh else ():
-        directory.discard()
+    for point, directory in zip(points, directories, strict=True):
+        if fresh:
+            directory.discard(derived=point.derived)
     for index, summary in done.items():
         report(index, Standing.of(summary))
     if jobs <= 1 or len(todo) <= 1:

@@ -47,7 +47,8 @@ class Study:
         config = load_config(self.base, changed, tuned=self.tuned)
         if self.budget is not None:
             config = with_budget(config, self.budget)
-        return Point(named, config, self.out / point_name(named))
+        derived = () if self.budget is None else ("privacy.epsilon",)
+        return Point(named, config, self.out / point_name(named), derived)
 
 
 @dataclass(frozen=True)

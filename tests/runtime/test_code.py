@@ -250,3 +250,26 @@ def test_what_is_part_of_this_package_is_not_foreign():
     assert not is_ours(functools.partial(simulate))
     assert not is_ours(lambda: simulate)
     assert not is_ours(type("Mine", (Code,), {})().add)
+
+
+def test_which_of_several_things_of_a_file_it_is_counts_as_well(lab: Callable[..., Any]):
+    module = lab("scheme", scheme="""
+        one, other = lambda: 1, lambda: 2
+        def low(): return 1
+        def high(): return 2
+        class A: pass
+        class B: pass
+        def choose(first):
+            if first:
+                class C(A): pass
+            else:
+                class C(B): pass
+            return C
+        gain = low
+        def play(): return gain()
+    """)  # fmt: skip
+    assert described(module.one) != described(module.other)
+    assert described(module.choose(True)) != described(module.choose(False))
+    first = described(module.play)
+    module.gain = module.high
+    assert described(module.play) != first

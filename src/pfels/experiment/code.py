@@ -29,7 +29,7 @@ def described(role: str, name: str, *things: object, code: Code | None = None) -
     """What is known of the code of some objects that together play a role."""
     code = Code() if code is None else code
     for thing in things:
-        code.add(thing, name)
+        code.add(thing, role)
     distribution, version = distribution_of(name.partition(":")[0]) or (None, None)
     return {
         "role": role, "name": name, "distribution": distribution, "version": version,
@@ -95,9 +95,16 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     ]
 
 
-def brief(code: Sequence[ForeignCode] | None) -> str:
-    """A short name of some code, for telling runs of the same name apart; nothing where there is none."""
-    if not code:
-        return ""
-    known = [(each["role"], each["name"], each["files"], each["values"], each["unknown"]) for each in code]
-    return sha256(repr(known))[:8]
+def brief(scheme: str, environment: Environment) -> str:
+    """A short name of the code that made a stored run, for telling runs apart: nothing without foreign code."""
+    if not is_recorded(scheme, environment):
+        return "unknown"
+    code = environment.get("code", [])
+    return sha256(repr([(each["role"], each["files"], each["values"]) for each in code]))[:8] if code else ""
+
+
+def is_recorded(scheme: str, environment: Environment) -> bool:
+    """Whether a stored run says enough of its foreign code to be told from one that other code made."""
+    return ("code" in environment or scheme in BUILT_IN) and not any(
+        each["unknown"] for each in environment.get("code", [])
+    )

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from pfels.documents.report import Report
 from pfels.errors import InputError
+from pfels.experiment.code import is_recorded
 from pfels.experiment.reader import Damaged, StoredRun, find
 from pfels.report import plots
 from pfels.report.groups import comparisons
@@ -46,7 +47,8 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
     if target.suffix.lower() not in (".html", ".htm") or (target.exists() and not target.is_file()):
         raise InputError(f"{name}: --out must be a page, such as {printable(target.with_suffix('.html'))}")
     sections = [section(comparison, f"s{i}") for i, comparison in enumerate(found, 1)]
-    page = _page(sections, damaged, copies)
+    unknown = [run for run in runs if not is_recorded(run.config.scheme, run.environment)]
+    page = _page(sections, damaged, copies, unknown)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, page.encode())
@@ -58,12 +60,16 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
         "unfinished": [run.name for run in runs if run.summary is None],
         "damaged": [{"run": each.name, "reason": each.reason} for each in damaged],
         "copies": [{"run": copy.name, "of": first.name} for copy, first in copies],
+        "unknown_code": [run.name for run in unknown],
         "studies": [document(each) for each in sections],
     }
 
 
 def _page(
-    sections: Sequence[Section], damaged: Sequence[Damaged], copies: Sequence[tuple[StoredRun, StoredRun]]
+    sections: Sequence[Section],
+    damaged: Sequence[Damaged],
+    copies: Sequence[tuple[StoredRun, StoredRun]],
+    unknown: Sequence[StoredRun],
 ) -> str:
     from plotly.offline import get_plotlyjs
 
@@ -81,6 +87,7 @@ def _page(
         sections=sections,
         damaged=damaged,
         copies=copies,
+        unknown=unknown,
         version=version("pfels"),
         figures=_embedded(figures),
         style=Markup(_asset("report.css")),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pfels.report import text
-from pfels.report.groups import Comparison, Group, Settings, effective, written
+from pfels.report.groups import CODE, Comparison, Group, Settings, effective, written
 
 MAX_LINES = 12
 
@@ -69,7 +69,7 @@ class Sweep:
 def sweeps(comparison: Comparison) -> list[Sweep]:
     """Every setting of which some scheme has two values or more, all else being equal."""
     finished = [group for group in comparison.groups if group.finished]
-    keys = [key for key in comparison.differing if key != "scheme"]
+    keys = [key for key in comparison.differing if key not in ("scheme", CODE)]
     found = [(key, _lines(key, comparison.differing, finished)) for key in keys]
     return [Sweep(key, lines[:MAX_LINES], len(lines[MAX_LINES:])) for key, lines in found if lines]
 

@@ -66,8 +66,10 @@ def is_generated(code: CodeType) -> bool:
 
 
 def is_in_file(code: CodeType, path: Path) -> bool:
-    """Whether a function is what the file says now: it may have been edited since it was imported."""
-    return code in _compiled(path.read_bytes(), code.co_filename)
+    """Whether a function is what the file says now under its name: it may have been edited since it was imported, and
+    several functions may have one name, as those of `lambda` have."""
+    named = [each for each in _compiled(path.read_bytes(), code.co_filename) if each.co_qualname == code.co_qualname]
+    return named == [code]
 
 
 def stored_by_any(function: FunctionType) -> frozenset[str]:

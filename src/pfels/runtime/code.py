@@ -9,6 +9,7 @@ that is not the one in its file, which was edited after it was imported, is hash
 
 import copyreg
 import functools
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -96,8 +97,9 @@ class Code:
         self.values[name] = sha256(self.values.get(name, "") + text)
 
     def _value(self, value: object, name: str) -> None:
+        """Add a value; of code, which one it is, unless it has the name that it is read by."""
         text = self._text(value, name)
-        if not isinstance(value, CODE):
+        if not isinstance(value, CODE) or re.split("[:.]", text)[-1] != name.partition(" of ")[0]:
             self._note(name, text)
 
     def _text(self, value: object, name: str) -> str:
@@ -127,7 +129,7 @@ class Code:
         if isinstance(value, MethodType):
             return joined(self._text(each, name) for each in (value.__func__, value.__self__))
         if isinstance(value, functools.partial):
-            return joined(self._text(each, name) for each in (value.func, value.args, value.keywords))
+            return joined(self._text(each, name) for each in (value.func, value.args, value.keywords, vars(value)))
         if (torch := sys.modules.get("torch")) and isinstance(value, torch.Tensor):
             flat = value.detach().cpu().contiguous().reshape(-1)
             return f"{value.dtype} {tuple(value.shape)} {sha256(flat.view(torch.uint8).numpy().tobytes())}"
@@ -168,6 +170,7 @@ class Code:
         for kind in (*thing.__bases__, type(thing)):
             self._code(kind)
         in_file, changed = _in_file(thing), changed_by_methods(thing)
+        self._note(name, joined(import_name(kind) for kind in thing.__bases__))
         for key, value in sorted(vars(thing).items()):
             parts = _functions(value)
             for part in parts:

@@ -17,8 +17,10 @@ from pfels.errors import InputError
 from pfels.paper.benchmarks import data_name
 from pfels.paper.targets import TARGETS, check, find
 from pfels.report.terminal import (
+    ERRORS,
     PROVEN,
     claim_note,
+    large,
     number,
     print_json,
     print_notes,
@@ -131,7 +133,7 @@ def _show(document: Reproduction) -> None:
         *_edge_note(document),
         *_privacy_notes(document),
         *document["notes"],
-        f"Mean±std over seeds {', '.join(map(str, document['seeds']))}.",
+        f"Means over seeds {', '.join(map(str, document['seeds']))}.{f' {ERRORS}' * (len(document['seeds']) > 1)}",
         "",
         *map(_verdict, document["claims"]),
         "",
@@ -150,7 +152,7 @@ def _column(row: SchemeRow) -> Iterator[tuple[str, str]]:
     yield "channel uses, in d", f"{row['subcarriers']:g}"
     yield "  printed", f"{paper['subcarriers']:g}"
     yield "energy", scientific(row["energy"], digits=2)
-    yield "  printed", scientific({"mean": paper["energy"], "std": None}, digits=2)
+    yield "  printed", large(paper["energy"], digits=2)
     yield "  difference", number(off["energy"], "+.1%")
     yield "energy / WFL-P's energy", f"{share['energy']:.3f}"
     yield "  printed", f"{share['paper_energy']:.3f}"
@@ -191,7 +193,7 @@ def _line(point: PaperPoint) -> Iterator[tuple[str, str]]:
         yield "accuracy", spread(point["accuracy"], ".4f")
         yield "η", f"{point['learning_rate']:g}"
     yield "uses/d", f"{point['subcarriers']:g}"
-    yield "energy", scientific({"mean": point["energy"]["mean"], "std": None}, digits=2)
+    yield "energy", large(point["energy"]["mean"], digits=2)
     if "beta" in point:
         yield "β", number(point["beta"])
         yield "min z", number(point["noise_multiplier_min"])
@@ -199,7 +201,7 @@ def _line(point: PaperPoint) -> Iterator[tuple[str, str]]:
     if "bounds" in point:
         yield "bound", number(point["bounds"]["corrected"]["total"])
     if "paper" in point:
-        yield "printed", scientific({"mean": point["paper"]["energy"], "std": None}, digits=2)
+        yield "printed", large(point["paper"]["energy"], digits=2)
         yield "difference", number(point["difference"]["energy"], "+.1%")
     if "privacy" in point:
         yield "server ε", epsilon(point["privacy"]["server"])

@@ -12,9 +12,7 @@ from pfels.documents.studies import Spread
 
 
 class SeedSpread(Spread):
-    """A figure over several seeds, with the value of each: claims are judged by differences seed by seed."""
-
-    values: list[float]  # one per seed, in the order of `seeds`; only in the JSON
+    """The same: claims are judged by differences seed by seed."""
 
 
 class Printed(TypedDict):

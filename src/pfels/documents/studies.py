@@ -13,6 +13,8 @@ class Spread(TypedDict):
 
     mean: float  # mean
     std: float | None  # sample standard deviation; null: one seed
+    standard_error: float | None  # of the mean, which is what stands behind ±; null: one seed
+    values: list[float]  # one per seed, in the order of `seeds`; only in the JSON
 
 
 class Tuned(TypedDict):

@@ -62,7 +62,7 @@ class Group:
 
     @property
     def row(self) -> AggregateRow | None:
-        """Means, standard deviations and the worst privacy figures of finished runs."""
+        """Means, standard errors and the worst privacy figures of finished runs."""
         summaries = [run.summary for run in self.runs if run.summary is not None]
         return aggregate(summaries) if summaries else None
 

@@ -1,6 +1,5 @@
 """Settings that were swept: the accuracy against each of them."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -83,8 +82,8 @@ def _lines(key: str, differing: Sequence[str], groups: Sequence[Group]) -> list[
             continue
         rest = {other: flat.get(other) for other in differing if other != key} | {"scheme": group.config.scheme}
         accuracy = group.row["accuracy"]
-        error = None if accuracy["std"] is None else accuracy["std"] / math.sqrt(len(group.runs))
-        together.setdefault(repr(rest), []).append(Point(flat[key], group, accuracy["mean"], error))
+        point = Point(flat[key], group, accuracy["mean"], accuracy["standard_error"])
+        together.setdefault(repr(rest), []).append(point)
         others[repr(rest)] = rest
     kept = {place: points for place, points in together.items() if len(points) > 1}
     lines = [Line(_label(others[place], [others[p] for p in kept]), _ordered(points)) for place, points in kept.items()]

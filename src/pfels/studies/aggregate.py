@@ -1,5 +1,6 @@
-"""Runs of several seeds as one row: means, standard deviations, and the worst privacy figure of each kind."""
+"""Runs of several seeds as one row: means, their standard errors, and the worst privacy figure of each kind."""
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
@@ -8,17 +9,24 @@ from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, Spread
 
 
-def spread(values: Sequence[float | None]) -> Spread | None:
-    """Mean and sample standard deviation, which a single seed does not have; None where a run has no such figure."""
+def over_seeds(values: Sequence[float]) -> Spread:
+    """The mean of one value per seed, with the sample standard deviation and the standard error of the mean, which a
+    single seed does not have.
+
+    >>> over_seeds([1.0, 2.0, 3.0, 2.0])["standard_error"] == over_seeds([1.0, 2.0, 3.0, 2.0])["std"] / 2
+    True
+    """
+    std = statistics.stdev(values) if len(values) > 1 else None
+    error = None if std is None else std / math.sqrt(len(values))
+    return {"mean": statistics.fmean(values), "std": std, "standard_error": error, "values": list(values)}
+
+
+def known_over_seeds(values: Sequence[float | None]) -> Spread | None:
+    """The same, or None where a run has no such figure."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
-    return mean_and_std(known)
-
-
-def mean_and_std(values: Sequence[float]) -> Spread:
-    """Mean and sample standard deviation, which a single seed does not have."""
-    return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else None}
+    return over_seeds(known)
 
 
 def aggregate(summaries: Iterable[Summary]) -> AggregateRow:
@@ -28,9 +36,9 @@ def aggregate(summaries: Iterable[Summary]) -> AggregateRow:
         "seeds": [run["seed"] for run in runs],
         "rounds": runs[0]["rounds"],
         "dimension": runs[0]["dimension"],
-        "accuracy": mean_and_std([run["accuracy"] for run in runs]),
-        "loss": spread([run["loss"] for run in runs]),
-        "energy": spread([run["energy"] for run in runs]),
+        "accuracy": over_seeds([run["accuracy"] for run in runs]),
+        "loss": known_over_seeds([run["loss"] for run in runs]),
+        "energy": known_over_seeds([run["energy"] for run in runs]),
         "subcarriers": _common([run["subcarriers"] for run in runs]),
         "airtime_s": _common([run["airtime_s"] for run in runs]),
         "privacy": _worst([run["privacy"] for run in runs]),

@@ -11,7 +11,8 @@ from pfels.runtime.frames import frame_of
 def to_frame(found: Comparison | Sweep | Plan) -> Any:
     """What `compare`, `sweep` or `plan` returned as a pandas DataFrame: one row per scheme, or per point of the grid.
 
-    Nested fields become `accuracy.mean` and `privacy.server.epsilon`. The settings of a grid are the index.
+    Nested fields become `accuracy.mean` and `privacy.server.epsilon`, and the value of each seed `accuracy.seed.0`. The
+    settings of a grid are the index.
 
     >>> import pfels, tempfile
     >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
@@ -20,9 +21,20 @@ def to_frame(found: Comparison | Sweep | Plan) -> Any:
     """
     table: Mapping[str, Any] = found
     if table.get("schemes"):
-        return frame_of([{"scheme": name, **row} for name, row in table["schemes"].items()], index="scheme")
+        return frame_of([{"scheme": name, **_by_seed(row)} for name, row in table["schemes"].items()], index="scheme")
     if table.get("points"):
-        rows = [{**row, **row["settings"]} for row in table["points"]]
+        rows = [{**_by_seed(row), **row["settings"]} for row in table["points"]]
         frame = frame_of(rows, index=list(table["points"][0]["settings"]))
         return frame.drop(columns=[name for name in frame.columns if name.startswith("settings.")])
     raise InputError("to_frame: takes what compare, sweep or plan returned; a Result has a to_frame of its own")
+
+
+def _by_seed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose figures over several seeds have the value of each under its seed."""
+    seeds = [str(seed) for seed in row.get("seeds", ())]
+    return {
+        key: {**figure, "seed": dict(zip(seeds, figure["values"], strict=True))}
+        if isinstance(figure, Mapping) and "values" in figure
+        else figure
+        for key, figure in row.items()
+    }

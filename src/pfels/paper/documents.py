@@ -7,7 +7,7 @@ from typing import Any
 from pfels.runtime.csv_files import SENTENCES, to_csv
 from pfels.runtime.files import to_json, write_atomically
 
-PER_SEED = ("values", "train_losses", "privacy_limited_shares")  # left to the JSON
+PER_SEED = ("train_losses", "privacy_limited_shares")  # left to the JSON
 NOT_DRAWN = ("table", "matched")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pfels.documents.studies import AggregateRow, SchemePlan, Spread
     from pfels.privacy.calibration import Budget
 
-ERRORS = "±: standard errors of the means over the seeds."
+ERRORS = "±: standard errors over the seeds."
 PROVEN = "proven, if receiver noise ≥ σ₀ and gains are exact"
 
 

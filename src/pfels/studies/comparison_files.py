@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pfels.documents.studies import Comparison
-from pfels.runtime.csv_files import SENTENCES, to_csv
+from pfels.runtime.csv_files import to_csv
 from pfels.runtime.files import to_json, write_atomically
 
 
@@ -12,5 +12,5 @@ def write(table: Comparison, folder: Path) -> Path:
     write_atomically(folder / "comparison.json", to_json(table))
     path = folder / "comparison.csv"
     rows = [{"scheme": name, **row} for name, row in table["schemes"].items()]
-    write_atomically(path, to_csv(rows, leaving_out=(*SENTENCES, "values")))
+    write_atomically(path, to_csv(rows))
     return path

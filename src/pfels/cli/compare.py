@@ -109,7 +109,11 @@ def command(
             preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder, fresh=fresh,
             watch=stored.watch, budget=budget, tuning=tuning,
         )  # fmt: skip
-        written = write(table, folder)
+        asked = {
+            "preset": preset, "schemes": names, "seeds": numbers, "settings": changed,
+            "budget": budget and budget.settings(), "tuning": tuning and {"grid": tuning.axes, "seeds": tuning.seeds},
+        }  # fmt: skip
+        written = write(table, folder, asked=asked)
     if json:
         print_json(table)
     else:

@@ -1,5 +1,7 @@
 """`pfels audit`: a claim held against what canary devices give away."""
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 
@@ -72,3 +74,4 @@ class Audit(TypedDict):
     stopped: str | None  # why a guard stopped the training; null: it did not
     views: AuditViews  # by observer
     alone: AuditAlone | None  # one canary alone; null: no claim, or the training was stopped
+    asked: NotRequired[dict[str, object]]  # only in the file: what the command asked for; the same again replaces it

@@ -59,6 +59,7 @@ class Comparison(TypedDict):
 
     schemes: dict[str, AggregateRow]  # one row per scheme
     pairs: list[Pair]  # every two schemes
+    asked: NotRequired[dict[str, object]]  # only in the file: what the command asked for; the same again replaces it
 
 
 class SweepRow(AggregateRow):

@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from pfels.runtime.csv_files import SENTENCES, to_csv
-from pfels.runtime.files import to_json, write_atomically
+from pfels.runtime.files import number_beside, to_json, write_atomically
 
 PER_SEED = ("train_losses", "privacy_limited_shares")  # left to the JSON
 NOT_DRAWN = ("table", "matched")
 
 
-def write(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]:
-    """Write the document under this stem and return the names of the files; figures are drawn as well."""
+def write(document: Mapping[str, Any], kind: str, folder: Path, name: str) -> list[str]:
+    """Write the document into the folder and return the names of the files; figures are drawn as well. Files of a
+    document that was asked for otherwise are kept: the new ones have a number in their names."""
+    stem = folder / f"{name}{number_beside(folder, [name], document['asked'])}"
     suffixes = [".json", ".csv"]
     rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
     write_atomically(stem.with_suffix(".csv"), to_csv(rows, leaving_out=(*SENTENCES, *PER_SEED)))

@@ -85,8 +85,12 @@ def reproduce(
         "notes": notes,
         **results,
         "files": [],
-    }
-    document["files"] = documents.write(document, wanted.kind, folder / f"{target}-{scale}")
+        "asked": {
+            "seeds": list(seeds), "settings": changed, "preset": preset,
+            "learning_rates": learning_rates and list(learning_rates),
+        },
+    }  # fmt: skip
+    document["files"] = documents.write(document, wanted.kind, folder, f"{target}-{scale}")
     return document
 
 

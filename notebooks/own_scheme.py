@@ -111,4 +111,6 @@ frame[["accuracy.mean", "accuracy.standard_error", "energy.mean", "subcarriers",
 # %%
 (pair,) = found["pairs"]
 print(f"{pair['better']} − {pair['other']}: {pair['by']:+.4f} ± {pair['standard_error']:.4f}: {pair['verdict']}")
-axes = frame["accuracy.mean"].plot.barh(figsize=(6, 2), xerr=frame["accuracy.standard_error"], xlim=(0, 1), xlabel="test accuracy")
+axes = frame["accuracy.mean"].plot.barh(
+    figsize=(6, 2), xerr=frame["accuracy.standard_error"], xlim=(0, 1), xlabel="test accuracy"
+)

@@ -22,7 +22,7 @@ from pfels.experiment.loop import run
 from pfels.privacy.calibration import Budget
 from pfels.runtime.csv_files import to_csv
 from pfels.runtime.files import write_atomically
-from pfels.studies.aggregate import over_seeds
+from pfels.studies.aggregate import mean_and_std
 from pfels.studies.radio import RadioCosts, costs_of_run
 from pfels.studies.radio_plan import DEVICE_DBM
 from pfels.studies.sweep import run_points
@@ -58,7 +58,7 @@ def curves(asked: argparse.Namespace) -> list[dict[str, Any]]:
                 rows.append(
                     {
                         "scheme": name, "link": price, "round": t + 1, "joules_per_device": joules,
-                        "accuracy": over_seeds(accuracy[:, i].tolist()),
+                        "accuracy": mean_and_std(accuracy[:, i].tolist()),
                     }
                 )  # fmt: skip
     return rows

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from pfels.config.load import stored_config
 from pfels.errors import InputError
 from pfels.experiment import loop
+from pfels.experiment.loaded import load_run
 from pfels.report.page import write_report
 from pfels.runtime import source_files
 from pfels.schemes import registry
@@ -130,6 +132,16 @@ def test_code_that_is_not_recorded_or_not_known_is_never_taken_for_the_same(
     loop.run(small(), tmp_path / "b", play_round=locked)
     with pytest.raises(InputError, match=r"play_round .*:halved, of which play_round \(a lock\) cannot be compared"):
         loop.run(small(), tmp_path / "b", play_round=locked)
+
+
+def test_a_run_is_loaded_where_its_scheme_is_not_known(tmp_path: Path, mine: Callable[[float], None]):
+    mine(1.0)
+    result = loop.run(small(scheme="mine"), tmp_path / "a")
+    registry._SCHEMES.pop("mine")
+    loaded = load_run(tmp_path / "a")
+    assert (loaded.summary, loaded.records) == (result.summary, result.records)
+    with pytest.raises(InputError, match="scheme = 'mine': unknown scheme"):
+        stored_config(tmp_path / "a" / "config.toml")
 
 
 def test_runs_of_several_versions_are_not_averaged(tmp_path: Path, mine: Callable[[float], None]):

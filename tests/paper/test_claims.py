@@ -11,7 +11,7 @@ from pfels.paper import claims
 from pfels.paper.benchmarks import CIFAR10, NAMES
 from pfels.paper.curve_claims import of_curves
 from pfels.paper.printed import Measured
-from pfels.studies.aggregate import known_over_seeds, over_seeds
+from pfels.paper.seeds import known_over_seeds, over_seeds
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 

@@ -22,7 +22,7 @@ from pfels.paper.benchmarks import CIFAR10, FEMNIST
 from pfels.paper.matched import as_far, matched, noise_powers
 from pfels.paper.reproduce import reproduce
 from pfels.paper.scheme_traces import draw_traces
-from pfels.studies.aggregate import over_seeds
+from pfels.paper.seeds import over_seeds
 from tests.contract.misfits import misfits
 
 NEEDS_PRESETS = pytest.mark.skipif("cifar10" not in presets(), reason="the paper's presets are not here")

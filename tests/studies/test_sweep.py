@@ -83,9 +83,8 @@ def test_a_row_shows_mean_spread_and_the_worst_privacy():
         return {"seed": seed, "accuracy": accuracy, "privacy": privacy, **common}
 
     row = aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, 3.0), summary(2, 1.0, 2.0)])
-    values = row["accuracy"].pop("values")
     assert row["accuracy"] == pytest.approx({"mean": 0.9, "std": 0.1, "standard_error": 0.1 / 3**0.5})
-    assert values == [0.8, 0.9, 1.0]
+    assert row["by_seed"]["accuracy"] == [0.8, 0.9, 1.0]
     assert row["energy"] is None
     assert row["subcarriers"] == 1
     assert row["privacy"]["server"]["epsilon"] == 3.0

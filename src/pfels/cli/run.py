@@ -107,5 +107,8 @@ def _run(
 
 
 def _show(summary: Summary, data: str) -> None:
-    title = f"{summary['scheme']} on {data}, {summary['rounds']} rounds, seed {summary['seed']}"
+    rounds = f"{summary['rounds']} rounds"
+    if "stopped" in summary:
+        rounds = f"stopped after {summary['rounds']} of {summary['stopped']['planned_rounds']} rounds"
+    title = f"{summary['scheme']} on {data}, {rounds}, seed {summary['seed']}"
     print_table(("", "value"), run_rows(summary), title=title, notes=privacy_lines(summary["privacy"]))

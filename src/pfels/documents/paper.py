@@ -12,7 +12,9 @@ from pfels.documents.studies import Spread
 
 
 class SeedSpread(Spread):
-    """The same: claims are judged by differences seed by seed."""
+    """A figure over several seeds, with the value of each: claims are judged by differences seed by seed."""
+
+    values: list[float]  # one per seed, in the order of `seeds`; only in the JSON
 
 
 class Printed(TypedDict):
@@ -207,4 +209,4 @@ class Reproduction(Results):
     command: str  # the command that makes it
     notes: list[str]  # what was trained, and how ε and η were chosen
     files: list[str]  # the files written
-    asked: NotRequired[dict[str, object]]  # what was asked for; the same again replaces the files
+    asked: NotRequired[dict[str, object]]  # only in the file: what was asked for; the same again replaces the files

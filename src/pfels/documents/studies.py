@@ -14,7 +14,6 @@ class Spread(TypedDict):
     mean: float  # mean
     std: float | None  # sample standard deviation; null: one seed
     standard_error: float | None  # of the mean, which is what stands behind ±; null: one seed
-    values: list[float]  # one per seed, in the order of `seeds`; only in the JSON
 
 
 class Tuned(TypedDict):
@@ -27,10 +26,19 @@ class Tuned(TypedDict):
     seeds: list[int]  # the tuning seeds
 
 
+class BySeed(TypedDict):
+    """The value of each seed, in the order of `seeds`."""
+
+    accuracy: list[float]  # test accuracy
+    loss: list[float | None]  # test loss; null: not finite
+    energy: list[float | None]  # Σ‖x‖² in units of σ₀²; null: ideal links
+
+
 class AggregateRow(TypedDict):
     """Runs that differ in their seed alone."""
 
     seeds: list[int]  # the seeds
+    by_seed: BySeed  # the value of each; only in the JSON
     rounds: int  # T
     dimension: int  # d
     accuracy: Spread  # test accuracy

@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from pfels.documents.run import CheckpointNotes, Totals
+from pfels.documents.run import CheckpointNotes, Stopped, Totals
 from pfels.documents.validate import validated
 from pfels.errors import InputError
 from pfels.experiment.log import LogMark
@@ -48,12 +48,14 @@ OPTIONAL = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state after `round` rounds: tensors by name, totals as JSON values, and the log up to there."""
+    """The state after `round` rounds: tensors by name, totals as JSON values, and the log up to there. Of a run that
+    was `stopped` it is the last one, which has no memory of devices to go on with."""
 
     round: int
     tensors: Mapping[str, Tensor]
     totals: Mapping[str, Any]
     mark: LogMark
+    stopped: Stopped | None = None
 
 
 def write(path: Path, checkpoint: Checkpoint, *, config: str) -> None:
@@ -66,6 +68,8 @@ def write(path: Path, checkpoint: Checkpoint, *, config: str) -> None:
         "log_size": checkpoint.mark.size,
         "log_sha256": checkpoint.mark.sha256.hexdigest(),
     }
+    if checkpoint.stopped is not None:
+        about["stopped"] = checkpoint.stopped
     text = json.dumps(about, sort_keys=True, allow_nan=False)
     with written_atomically(path) as file:
         for part in safetensors(checkpoint.tensors, f"{digest(checkpoint.tensors, text)} {text}"):

@@ -35,8 +35,8 @@ def point_name(settings: Mapping[str, Any]) -> str:
 class RunDirectory:
     """One run on disk, held by one process at a time."""
 
-    def __init__(self, path: Path, config: Config) -> None:
-        self.path, self.config, self.log = path, config, path / "rounds.jsonl"
+    def __init__(self, path: Path, config: Config, *, digest: str | None = None) -> None:
+        self.path, self.config, self.log, self._known = path, config, path / "rounds.jsonl", digest
 
     @property
     def summary(self) -> Summary | None:
@@ -62,6 +62,8 @@ class RunDirectory:
     @cached_property  # every checkpoint holds it, and the file stays as it is
     def _digest(self) -> str:
         """The hash of the config that the run was begun with: the same data may be elsewhere now."""
+        if self._known is not None:
+            return self._known
         kept = self.path / "config.toml"
         return (stored_config(kept) if kept.exists() else self.config).digest()
 
@@ -213,7 +215,7 @@ class RunDirectory:
             mark = log.marked(self.log, notes["log_size"])
         if mark.sha256.hexdigest() != notes["log_sha256"]:
             raise InputError(f"{self.log}: truncated or altered; it no longer fits the checkpoint")
-        return Checkpoint(notes["round"], tensors, notes["totals"], mark)
+        return Checkpoint(notes["round"], tensors, notes["totals"], mark, notes.get("stopped"))
 
 
 def check(path: Path, config: Config) -> bool:

@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,16 @@ from torch import Tensor
 from pfels.config.load import require_config
 from pfels.config.tree import Config
 from pfels.data.checksums import checksums
-from pfels.documents.run import Environment, RoundRecord, Summary
-from pfels.errors import InputError, RunError
-from pfels.experiment.assumptions import with_assumptions
+from pfels.documents.run import Environment, RoundRecord, Stopped, Summary
+from pfels.errors import InputError, RunError, Stop, one_line
+from pfels.experiment.assumptions import with_assumptions, with_the_choice_to_stop
 from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.code import foreign_code
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory, check
 from pfels.experiment.environment import environment
 from pfels.experiment.link import Link, frame_of
+from pfels.experiment.pace import Pace
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
@@ -37,7 +38,6 @@ from pfels.training.local import evaluate
 
 Progress = Callable[[RoundRecord], None]
 Begin = Callable[[int], None]
-SLOW_CHECKPOINT_S = 0.5
 PlayRound = Callable[[Experiment, RoundPlan, Tensor, Memory], RoundResult]
 
 
@@ -84,7 +84,11 @@ def run(
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last completed round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
     work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `begin` is
-    called with the rounds already done when everything is ready for the next one, and `progress` after each.
+    called with the rounds already done when everything is ready for the next one, and `progress` after each with its
+    record. To end the run early, with a result and a summary, `progress` raises `pfels.Stop`: privacy figures are then
+    those of the rounds done. They hold if that choice does not depend on devices' data. Where it follows from the
+    models or the test accuracy, those of all planned rounds hold, which the summary has among its assumptions; nothing
+    holds where it follows from `train_loss` or `device_energy`, which no noise hides.
     `play_round` plays a round; by default all devices are simulated here. `deployment` says what carries them, if they
     are not.
 
@@ -122,6 +126,8 @@ def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
         state = replace(state.with_tensors(start.tensors, ranks.device), round=start.round)
     while state.round < config.rounds:
         state, _ = advance(experiment, state, simulate)
+        if state.round < config.rounds and ranks.stopped(False):
+            break
     nothing: Summary = {}  # type: ignore[typeddict-item]
     return Result(nothing, state.delivered.cpu(), list)
 
@@ -169,7 +175,7 @@ def _play(  # noqa: PLR0917
 ) -> Result:
     config = experiment.config
     records: list[RoundRecord] = []
-    state = RunState.fresh(experiment)
+    state, stopped = RunState.fresh(experiment), None if checkpoint is None else checkpoint.stopped
     if checkpoint is not None:
         state = state.restored(checkpoint, experiment)
     began = time.perf_counter() - (directory.seconds if directory else 0.0)
@@ -179,11 +185,11 @@ def _play(  # noqa: PLR0917
     def save() -> None:
         if directory is not None:
             with pace.saving():
-                directory.save(state.checkpoint(), seconds=time.perf_counter() - began)
+                directory.save(replace(state.checkpoint(), stopped=stopped), seconds=time.perf_counter() - began)
 
     watcher.begin(state.round)
     try:
-        while state.round < config.rounds:
+        while state.round < config.rounds and stopped is None:
             after, record = advance(experiment, state, play_round)
             if deployment is not None:
                 record = deployment.checked_record(record)
@@ -192,7 +198,9 @@ def _play(  # noqa: PLR0917
                 records.append(record)
             if pace.due(state.round) and state.round < config.rounds:
                 save()
-            watcher.progress(record)
+            stopped = _told(watcher, record, config.rounds)
+            if state.round < config.rounds:
+                experiment.ranks.stopped(stopped is not None)
         state = replace(state, memory=Memory())  # a finished run holds nothing of a single device
         save()
     except KeyboardInterrupt:
@@ -205,7 +213,7 @@ def _play(  # noqa: PLR0917
             except KeyboardInterrupt:  # the signal that torchrun sends, once, to the ranks that are left
                 save()
         raise
-    summary = _summary(experiment, state, began, over_air=play_round is simulate)
+    summary = _summary(experiment, state, began, over_air=play_round is simulate, stopped=stopped)
     if deployment is not None:
         summary["privacy"] = deployment.checked_privacy(summary["privacy"])
     if directory is None:
@@ -214,25 +222,14 @@ def _play(  # noqa: PLR0917
     return Result(summary, state.delivered.cpu(), partial(directory.records, state.mark))
 
 
-class Pace:
-    """When a checkpoint is due: every `every` rounds, except that one that takes long is not written so often that it
-    would take more than a twentieth of the time. `every` = 1 means every round, whatever it takes."""
-
-    def __init__(self, every: int) -> None:
-        self.every, self.took, self.ended = every, 0.0, 0.0
-
-    def due(self, rounds: int) -> bool:
-        """Whether to save after this many rounds."""
-        soon = self.took > SLOW_CHECKPOINT_S and time.perf_counter() - self.ended < 20 * self.took
-        return rounds % self.every == 0 and (self.every == 1 or not soon)
-
-    @contextmanager
-    def saving(self) -> Iterator[None]:
-        """Take the time of a checkpoint."""
-        began = time.perf_counter()
-        yield
-        self.ended = time.perf_counter()
-        self.took = self.ended - began
+def _told(watcher: Watcher, record: RoundRecord, planned: int) -> Stopped | None:
+    """Show a round to the caller, who may end the run with it; the last round ends the run in any case."""
+    try:
+        watcher.progress(record)
+    except Stop as stop:
+        if record["round"] + 1 < planned:
+            return {"planned_rounds": planned, "reason": one_line(stop)}
+    return None
 
 
 def advance(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:
@@ -258,21 +255,25 @@ def _averaged(state: RunState, theta: Tensor, t: int, average: float) -> Tensor:
     return weight * state.delivered + (1 - weight) * theta
 
 
-def _summary(experiment: Experiment, state: RunState, began: float, *, over_air: bool) -> Summary:
+def _summary(
+    experiment: Experiment, state: RunState, began: float, *, over_air: bool, stopped: Stopped | None
+) -> Summary:
     config = experiment.config
     link, totals = (
         Link(experiment.scheme, experiment.draws),
         state.ledger.summary(experiment.setting, slot_s=frame_of(config).slot_s),
     )
     totals["privacy"] = with_assumptions(
-        totals["privacy"], state.ledger.server, link, rounds=config.rounds, over_air=over_air
+        totals["privacy"], state.ledger.server, link, rounds=state.round, over_air=over_air
     )
+    if stopped is not None:
+        totals["privacy"] = with_the_choice_to_stop(totals["privacy"], link, frame_of(config), rounds=config.rounds)
     accuracy, loss = _evaluate(experiment, state.delivered)
     last = accuracy if state.average is None else _evaluate(experiment, state.theta)[0]
-    return {
+    summary: Summary = {
         "scheme": config.scheme,
         "seed": config.seed,
-        "rounds": config.rounds,
+        "rounds": state.round,
         "dimension": experiment.network.dimension,
         "engine": experiment.training.engine,
         "accuracy": accuracy,
@@ -280,10 +281,13 @@ def _summary(experiment: Experiment, state: RunState, began: float, *, over_air:
         "loss": loss,
         "chance": float(experiment.federation.test.y.bincount().max()) / len(experiment.federation.test),
         "test_examples": len(experiment.federation.test),
-        **totals,
+        **totals,  # type: ignore[typeddict-item]  # which has no `stopped`
         "radiated_j": None if totals["energy"] is None else totals["energy"] * joules_per_energy(config),
         "seconds": round(time.perf_counter() - began, 3),
     }
+    if stopped is not None:
+        summary["stopped"] = stopped
+    return summary
 
 
 def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float | None]:

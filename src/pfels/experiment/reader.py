@@ -104,7 +104,7 @@ def read(path: Path) -> StoredRun:
             on_air = True
             for device, energy in zip(last["cohort"], last["device_energy"], strict=True):
                 energies[device] = energies.get(device, 0.0) + energy
-    expected = config.rounds
+    expected = config.rounds if summary is None else summary["rounds"]
     if len(limits) > expected or (summary is not None and len(limits) < expected):
         raise InputError(f"rounds.jsonl: holds {len(limits)} rounds of a run of {expected}")
     return StoredRun(
@@ -145,7 +145,11 @@ def _summary(path: Path, config: Config) -> Summary | None:
     if content is None:
         return None
     summary = validated(Summary, content, "summary.json")
-    for key, found in (("scheme", summary["scheme"]), ("seed", summary["seed"]), ("rounds", summary["rounds"])):
+    stopped = summary.get("stopped")
+    if stopped is not None and summary["rounds"] >= stopped["planned_rounds"]:
+        raise InputError(f"summary.json: stopped after {summary['rounds']} of {stopped['planned_rounds']} rounds")
+    planned = summary["rounds"] if stopped is None else stopped["planned_rounds"]
+    for key, found in (("scheme", summary["scheme"]), ("seed", summary["seed"]), ("rounds", planned)):
         if found != getattr(config, key):
             raise InputError(f"summary.json: {key} = {found}, but config.toml has {getattr(config, key)}")
     return summary

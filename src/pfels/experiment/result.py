@@ -36,7 +36,8 @@ class Result:
             return "Result(the leading process has it)"
         about = self.summary
         accuracy = f"accuracy {about['accuracy']:.4f}"
-        return f"Result({about['scheme']}, seed {about['seed']}, {about['rounds']} rounds, {accuracy})"
+        of = f" of {about['stopped']['planned_rounds']}" if "stopped" in about else ""
+        return f"Result({about['scheme']}, seed {about['seed']}, {about['rounds']}{of} rounds, {accuracy})"
 
     def to_frame(self) -> Any:
         """The records as a pandas DataFrame, one row per round; nested fields become `privacy.server.epsilon`."""

@@ -8,7 +8,7 @@ from pfels.documents.paper import Claim, TrainedCurvePoint
 from pfels.paper.benchmarks import NAMES, SCHEMES
 from pfels.paper.claims import RIVALS, judged, lowest
 from pfels.paper.curves import LABELS, used_by
-from pfels.studies.aggregate import known_over_seeds
+from pfels.paper.seeds import known_over_seeds
 from pfels.studies.verdicts import paired
 
 FEWEST = {"round": "fewest rounds", "subcarriers": "fewest channel uses", "energy": "least energy"}

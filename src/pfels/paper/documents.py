@@ -11,10 +11,10 @@ PER_SEED = ("train_losses", "privacy_limited_shares")  # left to the JSON
 NOT_DRAWN = ("table", "matched")
 
 
-def write(document: Mapping[str, Any], kind: str, folder: Path, name: str) -> list[str]:
+def write(document: Mapping[str, Any], kind: str, folder: Path, name: str, *, asked: Mapping[str, Any]) -> list[str]:
     """Write the document into the folder and return the names of the files; figures are drawn as well. Files of a
     document that was asked for otherwise are kept: the new ones have a number in their names."""
-    stem = folder / f"{name}{number_beside(folder, [name], document['asked'])}"
+    stem = folder / f"{name}{number_beside(folder, [name], asked)}"
     suffixes = [".json", ".csv"]
     rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
     write_atomically(stem.with_suffix(".csv"), to_csv(rows, leaving_out=(*SENTENCES, *PER_SEED)))
@@ -25,5 +25,5 @@ def write(document: Mapping[str, Any], kind: str, folder: Path, name: str) -> li
         heading = [document["title"], document["command"]]
         draw(document["points"], kind, stem, heading=heading, preferred=document.get("preferred_ratio", {}))
     files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
-    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
+    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files, "asked": dict(asked)}))
     return files

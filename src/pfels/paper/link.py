@@ -15,9 +15,10 @@ from pfels.experiment.forecast import forecast
 from pfels.experiment.link import Link, frame_of, link_of
 from pfels.paper.benchmarks import RATIOS, SCHEMES, Benchmark
 from pfels.paper.scheme_traces import SchemeTrace, SeedTrace, configs
+from pfels.paper.seeds import over_seeds
 from pfels.schemes.registry import load_scheme
 from pfels.schemes.setting import Setting
-from pfels.studies.aggregate import over_seeds
+from pfels.studies.aggregate import mean_and_std
 from pfels.studies.plan import assumed_losses, course_of, scheme_plan
 from pfels.studies.theory import BOUNDS, Bound, best_kept
 
@@ -46,8 +47,8 @@ def _over_seeds(rows: Sequence[LinkPlan], setting: Setting) -> SchemeFigures:
         "subcarriers": round(rows[0]["subcarriers"] / setting.dimension, 3),
         "subcarriers_total": rows[0]["subcarriers"],
         "airtime_s": rows[0]["airtime_s"],
-        "beta": over_seeds([beta["median"] for beta in _known([row["beta"] for row in rows])]),
-        "privacy_limited_share": over_seeds([row["limits"].get("privacy", 0.0) for row in rows]),
+        "beta": mean_and_std([beta["median"] for beta in _known([row["beta"] for row in rows])]),
+        "privacy_limited_share": mean_and_std([row["limits"].get("privacy", 0.0) for row in rows]),
         "noise_multiplier_min": min(_known([row["noise_multiplier_min"] for row in rows])),
         "privacy": max((row["privacy"] for row in rows), key=_server_epsilon),
     }

@@ -14,7 +14,7 @@ from pfels.arrays import Reals
 from pfels.documents.paper import MatchedPoint
 from pfels.paper.benchmarks import Benchmark
 from pfels.paper.scheme_traces import SchemeTrace, SeedTrace
-from pfels.studies.aggregate import over_seeds
+from pfels.paper.seeds import over_seeds
 
 
 def matched(benchmark: Benchmark, seeds: Sequence[SeedTrace]) -> Iterator[MatchedPoint]:

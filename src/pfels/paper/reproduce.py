@@ -83,14 +83,14 @@ def reproduce(
         "seeds": list(seeds),
         "command": command or f"pfels reproduce {target} --scale {scale}",
         "notes": notes,
-        **results,
+        **results,  # type: ignore[typeddict-item]  # which has no `asked`
         "files": [],
-        "asked": {
-            "seeds": list(seeds), "settings": changed, "preset": preset,
-            "learning_rates": learning_rates and list(learning_rates),
-        },
+    }
+    asked = {
+        "seeds": list(seeds), "settings": changed, "preset": preset,
+        "learning_rates": learning_rates and list(learning_rates),
     }  # fmt: skip
-    document["files"] = documents.write(document, wanted.kind, folder, f"{target}-{scale}")
+    document["files"] = documents.write(document, wanted.kind, folder, f"{target}-{scale}", asked=asked)
     return document
 
 

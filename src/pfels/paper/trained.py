@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from pfels.documents.paper import SchemeFigures, SeedSpread, TrainedCurvePoint, TrainedPoint
 from pfels.paper.benchmarks import RATIOS, SCHEMES
+from pfels.paper.seeds import known_over_seeds, over_seeds
 from pfels.paper.stand_ins import StandIn
 from pfels.paper.trials import PointSettings, TunedPoint, curve
 from pfels.schemes.registry import scheme_entry
-from pfels.studies.aggregate import aggregate, known_over_seeds, over_seeds
+from pfels.studies.aggregate import aggregate
 
 
 def settings(kind: str, stand_in: StandIn) -> list[PointSettings]:

@@ -13,9 +13,9 @@ from pfels.documents.run import RoundRecord, Summary
 from pfels.errors import InputError
 from pfels.experiment.directory import point_name
 from pfels.experiment.loop import run
+from pfels.paper.seeds import known_over_seeds, over_seeds
 from pfels.paper.stand_ins import StandIn
 from pfels.seeding import TUNING_SEEDS
-from pfels.studies.aggregate import known_over_seeds, over_seeds
 from pfels.studies.sweep import Point, Watch, run_points, unwatched
 
 

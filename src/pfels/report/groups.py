@@ -193,7 +193,11 @@ def _comparison(runs: Sequence[StoredRun]) -> Comparison:
     for run in sorted(runs, key=lambda run: (run.summary is None, order.index(run.config.scheme), run.config.seed)):
         flat = effective(run)
         key = repr([flat.get(name) for name in differing])
-        gathered.setdefault(key if run.summary is not None else f"{key}, {run.config.seed}, unfinished", []).append(run)
+        if run.summary is None:
+            key = f"{key}, {run.config.seed}, unfinished"
+        elif "stopped" in run.summary:  # with those that have as many rounds
+            key = f"{key}, stopped after {run.rounds}"
+        gathered.setdefault(key, []).append(run)
     styles = looks([members[0].config.scheme for members in gathered.values()])
     groups = [
         Group(i, _label(members[0], within[members[0].config.scheme]), tuple(members), styles[i])
@@ -217,6 +221,8 @@ def _label(run: StoredRun, differing: Sequence[str]) -> str:
             parts.append(f"{leaf if leaves.count(leaf) == 1 else key}={written(flat.get(key, 'unset'))}")
     if run.summary is None:
         parts.append(f"seed={run.config.seed} (unfinished)")
+    elif "stopped" in run.summary:
+        parts.append(f"stopped after {run.rounds} of {run.config.rounds} rounds")
     return ", ".join(parts)
 
 

@@ -5,7 +5,7 @@ import io
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-SENTENCES = ("why", "display", "reason", "distribution", "assumptions", "values")  # left to the JSON
+SENTENCES = ("why", "display", "reason", "distribution", "assumptions", "values", "by_seed")  # left to the JSON
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]], *, leaving_out: Collection[str] = SENTENCES) -> bytes:

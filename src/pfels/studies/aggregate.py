@@ -9,24 +9,24 @@ from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, Spread
 
 
-def over_seeds(values: Sequence[float]) -> Spread:
-    """The mean of one value per seed, with the sample standard deviation and the standard error of the mean, which a
-    single seed does not have.
+def mean_and_std(values: Sequence[float]) -> Spread:
+    """Mean, sample standard deviation, and the standard error of the mean, which a single seed does not have.
 
-    >>> over_seeds([1.0, 2.0, 3.0, 2.0])["standard_error"] == over_seeds([1.0, 2.0, 3.0, 2.0])["std"] / 2
+    >>> found = mean_and_std([1.0, 2.0, 3.0, 2.0])
+    >>> found["standard_error"] == found["std"] / 2
     True
     """
     std = statistics.stdev(values) if len(values) > 1 else None
     error = None if std is None else std / math.sqrt(len(values))
-    return {"mean": statistics.fmean(values), "std": std, "standard_error": error, "values": list(values)}
+    return {"mean": statistics.fmean(values), "std": std, "standard_error": error}
 
 
-def known_over_seeds(values: Sequence[float | None]) -> Spread | None:
+def spread(values: Sequence[float | None]) -> Spread | None:
     """The same, or None where a run has no such figure."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
-    return over_seeds(known)
+    return mean_and_std(known)
 
 
 def aggregate(summaries: Iterable[Summary]) -> AggregateRow:
@@ -34,11 +34,16 @@ def aggregate(summaries: Iterable[Summary]) -> AggregateRow:
     runs = list(summaries)
     return {
         "seeds": [run["seed"] for run in runs],
+        "by_seed": {
+            "accuracy": [run["accuracy"] for run in runs],
+            "loss": [run["loss"] for run in runs],
+            "energy": [run["energy"] for run in runs],
+        },
         "rounds": runs[0]["rounds"],
         "dimension": runs[0]["dimension"],
-        "accuracy": over_seeds([run["accuracy"] for run in runs]),
-        "loss": known_over_seeds([run["loss"] for run in runs]),
-        "energy": known_over_seeds([run["energy"] for run in runs]),
+        "accuracy": mean_and_std([run["accuracy"] for run in runs]),
+        "loss": spread([run["loss"] for run in runs]),
+        "energy": spread([run["energy"] for run in runs]),
         "subcarriers": _common([run["subcarriers"] for run in runs]),
         "airtime_s": _common([run["airtime_s"] for run in runs]),
         "privacy": _worst([run["privacy"] for run in runs]),

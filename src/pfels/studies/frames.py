@@ -31,10 +31,8 @@ def to_frame(found: Comparison | Sweep | Plan) -> Any:
 
 def _by_seed(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row whose figures over several seeds have the value of each under its seed."""
-    seeds = [str(seed) for seed in row.get("seeds", ())]
-    return {
-        key: {**figure, "seed": dict(zip(seeds, figure["values"], strict=True))}
-        if isinstance(figure, Mapping) and "values" in figure
-        else figure
-        for key, figure in row.items()
-    }
+    found = {key: value for key, value in row.items() if key != "by_seed"}
+    for key, values in row.get("by_seed", {}).items():
+        named = dict(zip(map(str, row["seeds"]), values, strict=True))
+        found[key] = {**(found[key] or {}), "seed": named}
+    return found

@@ -165,7 +165,7 @@ def run_points(
         if not fresh:
             directory.require_same_code(code[point.config.scheme], derived=point.derived)
         if not fresh and check(point.path, point.config) and (found := directory.finished()):
-            done[index] = found[0]
+            done[index] = _whole(found[0], point.path)
         else:
             todo[index] = point
     _look_for_faults([point.config for point in todo.values()])
@@ -211,6 +211,17 @@ def _summary(point: Point) -> Summary:
     summary = RunDirectory(point.path, point.config).summary
     if summary is None:
         raise RunError(f"{point.path}: did not finish")
+    return _whole(summary, point.path)
+
+
+def _whole(summary: Summary, path: Path) -> Summary:
+    """The summary, unless the run was stopped: its figures are not those of the rounds that others have."""
+    if "stopped" in summary:
+        rounds, planned = summary["rounds"], summary["stopped"]["planned_rounds"]
+        raise InputError(
+            f"{path}: holds a run that was stopped after {rounds} of {planned} rounds; choose another --out, or make "
+            "it anew with --fresh (in Python, fresh=True)"
+        )
     return summary
 
 

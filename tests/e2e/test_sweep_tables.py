@@ -51,7 +51,7 @@ def test_every_figure_of_the_json_is_in_a_table(rows: list[SweepRow], monkeypatc
     for i, row in enumerate(rows, start=1):
         scheme, noise, accuracy, loss = results[str(i)]
         assert (scheme, noise) == (row["settings"]["scheme"], str(row["settings"]["privacy.delta"]))
-        assert accuracy == f"{row['accuracy']['mean']:.4f}±{row['accuracy']['std']:.4f}"
+        assert accuracy == f"{row['accuracy']['mean']:.4f}±{row['accuracy']['standard_error']:.4f}"
         assert float(loss.partition("±")[0]) == pytest.approx(row["loss"]["mean"], abs=5e-4)
         assert used[str(i)][-2:] == [f"{row['dimension']:,}", str(row["rounds"])]
         assert (used[str(i)][0] == "–") == (row["energy"] is None)

@@ -1,5 +1,7 @@
 """`pfels audit`: a claim held against what canary devices give away."""
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 
@@ -105,3 +107,4 @@ class Audit(TypedDict):
     emptied: AuditEmptied | None  # one real device after the other; null: no claim, or the training was stopped
     noise: list[AuditNoiseCheck]  # every check of the noise; empty: no claim, or the training was stopped
     replay: AuditReplay | None  # the server's part once more; null: no claim, or the training was stopped
+    asked: NotRequired[dict[str, object]]  # only in the file: what the command asked for; the same again replaces it

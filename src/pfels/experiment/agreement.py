@@ -37,8 +37,9 @@ class Evidence:
     environment: Environment
 
 
-def require_agreement(summary: Summary, run: Evidence, path: Path) -> None:
-    """An InputError unless this is the summary of that run."""
+def require_agreement(summary: Summary, run: Evidence, path: Path, *, figures: bool = True) -> None:
+    """An InputError unless this is the summary of that run; without `figures` nothing is worked out that takes its
+    scheme."""
 
     def require(holds: object, name: str, value: object) -> None:
         if not holds:
@@ -47,22 +48,28 @@ def require_agreement(summary: Summary, run: Evidence, path: Path) -> None:
                 "restore it from a backup, or delete it, and --resume writes it again"
             )
 
-    for key in ("scheme", "seed", "rounds"):
-        require(summary[key] == getattr(run.config, key), key, summary[key])
-    require(run.found.rounds == run.last.round == run.config.rounds, "rounds", summary["rounds"])
+    stopped = summary.get("stopped")
+    planned = summary["rounds"] if stopped is None else stopped["planned_rounds"]
+    for key, value in (("scheme", summary["scheme"]), ("seed", summary["seed"]), ("rounds", planned)):
+        require(value == getattr(run.config, key), key, value)
+    require(stopped == run.last.stopped, "stopped", stopped)
+    require(run.found.rounds == run.last.round == summary["rounds"], "rounds", summary["rounds"])
     require(summary["dimension"] == run.last.dimension, "dimension", summary["dimension"])
     engine = summary.get("engine")
     require(engine is None or run.environment.get("engine") in (None, engine), "engine", engine)
     _require_scores(summary, run, require)
     _require_totals(summary, run.last.totals, run.config, require)
-    _require_privacy(summary["privacy"], run, require)
+    if figures:
+        _require_privacy(summary["privacy"], run, require)
 
 
 def _require_scores(summary: Summary, run: Evidence, require: Require) -> None:
     record = run.found.last
     assert record is not None, "a run has a round"
-    require(close(summary["accuracy"], record["test_accuracy"], relative=SUMS), "accuracy", summary["accuracy"])
-    require(close(summary["loss"], record["test_loss"], relative=ROUNDING), "loss", summary["loss"])
+    if record["test_accuracy"] is not None:  # a run may be stopped between two evaluations
+        require(close(summary["accuracy"], record["test_accuracy"], relative=SUMS), "accuracy", summary["accuracy"])
+        require(close(summary["loss"], record["test_loss"], relative=ROUNDING), "loss", summary["loss"])
+    require(record["test_accuracy"] is not None or "stopped" in summary, "accuracy", summary["accuracy"])
     require(not run.last.diverged or summary["loss"] is None, "loss", summary["loss"])
     model = summary.get("accuracy_last")
     if model is not None:

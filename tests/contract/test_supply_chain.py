@@ -40,22 +40,22 @@ def test_every_package_is_pinned_to_one_version_with_the_hashes_of_its_files(fil
 
 
 def test_the_constraints_hold_what_the_project_asks_for_in_one_version():
-    own, tools, flower, cuda = (
+    own, tools, flower, torch, cuda = (
         {name: version for name, version, _ in packages(ROOT / f"constraints{part}.txt")}
-        for part in ("", "-tools", "-flower", "-cuda")
+        for part in ("", "-tools", "-flower", "-torch", "-cuda")
     )
-    assert needed("dev", "pandas", "tensorboard") <= set(own)
-    assert needed("docs", "browser", "notebooks") <= set(own) | set(tools)
-    assert needed("flower") | {"pytest", "pytest-xdist", "hatchling"} <= set(flower)
+    assert list(torch) == ["torch"]
+    assert needed("dev", "pandas", "tensorboard") <= {*own, *torch}
+    assert needed("docs", "browser", "notebooks") <= {*own, *tools, *torch}
+    assert needed("flower") | {"pytest", "pytest-xdist", "hatchling"} <= {*flower, *torch}
     assert {name: (own[name], tools[name]) for name in set(own) & set(tools) if own[name] != tools[name]} == {}
-    assert own["torch"] == flower["torch"], "results depend on its version"
-    assert not set(cuda) & (set(own) | set(flower)), "only where PyTorch is a build with CUDA"
+    assert not (set(cuda) | set(torch)) & (set(own) | set(flower)), "only where PyTorch is a build with CUDA"
 
 
 def test_what_make_installs_is_held_to_its_hash_and_pfels_is_built_by_it():
     lines = (ROOT / "Makefile").read_text("utf-8").partition("\ntest-sionna:")[0].splitlines()
     installs = [line.strip() for line in lines if "pip install" in line and not line.startswith("#")]
-    assert len(installs) == 5
+    assert len(installs) == 6
     hashed = [line for line in installs if "--require-hashes" in line]
     assert [line for line in installs if line not in hashed] == [
         "$(1)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e ."

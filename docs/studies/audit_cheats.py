@@ -1,11 +1,11 @@
 """Which cheats does an audit reject? Schemes whose noise, or whose server, is not what they say, audited on many seeds.
 
 python docs/studies/audit_cheats.py --seeds 20
-python docs/studies/audit_cheats.py --seeds 20 --jobs 2 --canaries 4
+python docs/studies/audit_cheats.py --seeds 20 --noise-alone
 
 Every cheat changes one thing in the code of this process and leaves what the scheme says of itself as it is. Honest
 schemes stand first. Audits are those of the demo at its own size, with few canaries, since these cheats are not for
-canaries to find. Each audit is a line of runs/audit-cheats/audits.jsonl: the same command continues where it stopped.
+canaries to find. Each is a line in runs/audit-cheats: the same command continues where it stopped.
 """
 
 import argparse
@@ -24,6 +24,9 @@ import torch
 from torch import Tensor
 
 import pfels
+from pfels.experiment.link import link_of
+from pfels.privacy.noise_batch import RECEIVER, NoiseBatch
+from pfels.privacy.noise_checks import NoiseRecord
 from pfels.schemes import registry, round
 from pfels.schemes.dp_fedavg import DpFedAvg
 from pfels.schemes.draws import Draws
@@ -34,6 +37,7 @@ from pfels.schemes.pfels_plus import PfelsPlus, public_level
 from pfels.schemes.plan import RoundPlan
 from pfels.schemes.registry import scheme_entry, scheme_names
 from pfels.seeding import Purpose, generator
+from pfels.studies.audit_verdict import ERROR_RATE
 from pfels.training.updates import LocalUpdates
 
 ROUNDS, DIMENSION = 300, 2410  # of the demo
@@ -153,7 +157,7 @@ def uneven(t: int, width: int) -> Any:
     return math.sqrt(2) * (fixed(t, width).random(width) < 0.5)
 
 
-RECEIVER: dict[str, Receive] = {
+OVER_AIR: dict[str, Receive] = {
     "the same vector in every round": of_round(lambda t: 0),
     "the same vector in every second round": of_round(lambda t: t if t % 2 else 0),
     "one of two vectors": of_round(lambda t: t % 2),
@@ -186,7 +190,7 @@ RECEIVER: dict[str, Receive] = {
     "second half equal to the first": of_honest(copied_half),
     "a block of 50, again and again": lambda d, t, w: honest(d, t, 50).repeat(w // 50 + 1)[:w],
     "uniform": by_law(lambda g, w: g.uniform(-math.sqrt(3), math.sqrt(3), w)),
-    "uniform in one round": lambda d, t, w: (RECEIVER["uniform"] if t == 40 else honest)(d, t, w),
+    "uniform in one round": lambda d, t, w: (OVER_AIR["uniform"] if t == 40 else honest)(d, t, w),
     "Laplace": by_law(lambda g, w: g.laplace(0, math.sqrt(0.5), w)),
     "signs": by_law(lambda g, w: 2 * g.integers(0, 2, w) - 1),
     "Student t, 20 degrees of freedom": by_law(lambda g, w: g.standard_t(20, w) / math.sqrt(20 / 18)),
@@ -454,7 +458,7 @@ def cheats() -> Iterator[Cheat]:
     for scheme in scheme_names()[:10]:
         if scheme != "fedavg":
             yield scheme, "honest", lambda: patch.object(Draws, "receiver_noise", honest)
-    for name, kind in RECEIVER.items():
+    for name, kind in OVER_AIR.items():
         yield "pfels-plus", name, partial(patch.object, Draws, "receiver_noise", some_receiver(kind))
     yield "pfels-plus", "not on one coordinate", partial(patch.object, round, "listen", without_coordinate)
     yield "pfels-plus", "the same on a coordinate in every round", partial(patch.object, round, "listen", by_coordinate)
@@ -471,21 +475,41 @@ def cheats() -> Iterator[Cheat]:
         yield scheme, name, partial(patch.dict, registry._SCHEMES, {scheme: entry})
 
 
-def audit(cheat: Cheat, seed: int, canaries: int) -> dict[str, Any]:
-    """One audit."""
-    scheme, name, cheating = cheat
+def audit(cheat: Cheat, seed: int, canaries: int) -> list[str]:
+    """What rejects a cheat in an audit."""
+    scheme, _, cheating = cheat
     STORE.clear()
     MODEL.clear()
     config = pfels.load_config("demo", {"scheme": scheme, "seed": seed})
     with cheating():
-        found = pfels.audit(config, canaries=canaries, workers=1)
-    by = sorted({_short(each) for each in found["rejected_by"]})
-    return {"scheme": scheme, "cheat": name, "seed": seed, "by": by, "saw": found["rejected_by"]}
+        return pfels.audit(config, canaries=canaries, workers=1)["rejected_by"]
 
 
-def _short(by: str) -> str:
-    check, found, _ = by.partition("): ")
-    return check.partition("(")[2] if found else by.partition(": in round")[0]
+def noise_alone(cheat: Cheat, seed: int) -> list[str]:
+    """What rejects the noise of a cheat, given to the checks as an audit's draws make it, without a training."""
+    scheme, _, cheating = cheat
+    link = link_of(pfels.load_config("demo", {"scheme": scheme, "seed": seed}))
+    draws, other, signals = link.draws, replace(link.draws, seed=10**6 + seed), fixed(seed)
+    plan, on_devices = link.scheme.prepare(draws, 0), scheme == "dp-fedavg"
+    record = NoiseRecord(ROUNDS * (draws.setting.cohort_size if on_devices else 1), DIMENSION)
+    with cheating():
+        for t in range(ROUNDS):
+            A = link.scheme.indices(draws, torch.zeros(DIMENSION), t)
+            owners = draws.cohort(t) if on_devices else np.array([RECEIVER])
+            rows = [_rows(each, replace(plan, round=t), A, owners) for each in (draws, other)]
+            hidden = signals.standard_normal(rows[0].shape, dtype=np.float32)
+            columns = None if A is None else A.numpy()
+            rounding = np.full(len(owners), 1.5e-6)  # as in an audit, in which noise is a difference
+            record.add(NoiseBatch(t, owners, rows[0], rows[1], hidden, None, rounding, columns))
+    return [f"noise ({each.check}): {each.saw}" for each in record.findings() if each.p < ERROR_RATE]
+
+
+def _rows(draws: Draws, plan: RoundPlan, A: Tensor | None, owners: Any) -> Any:
+    """The noise of a round in units of its standard deviation: of its devices, or of the receiver."""
+    if plan.air is not None:
+        return (round.listen(draws, plan, A) / draws.setting.noise_std).numpy()[None]
+    rows = [draws.device_noise(plan.round, i, width=DIMENSION, std=1.0) for i in owners.tolist()]
+    return torch.stack(rows).numpy()
 
 
 def main() -> None:
@@ -493,37 +517,59 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--canaries", type=int, default=4)
+    parser.add_argument(
+        "--noise-alone", action="store_true", help="the noise without the training: in a tenth of the time"
+    )
     parser.add_argument("--part", default="0/1", help="i/n: every n-th audit, from the i-th on, for n such commands")
     parser.add_argument("--out", type=Path, default=Path("runs/audit-cheats"))
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="cheats whose name has this in it")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    done = {(row["scheme"], row["cheat"], row["seed"]) for row in read(options.out)}
+    how = "noise" if options.noise_alone else "audit"
+    done = {(row["scheme"], row["cheat"], row["seed"], row["how"]) for row in read(options.out)}
     i, n = map(int, options.part.split("/"))
     wanted = [(cheat, seed) for seed in range(options.seeds) for cheat in cheats() if options.only in cheat[1]]
+    if options.noise_alone:
+        wanted = [
+            (cheat, seed)
+            for cheat, seed in wanted
+            if cheat[0] in ("pfels-plus", "dp-fedavg") and cheat[1] not in SCHEMES
+        ]
     for cheat, seed in wanted[i::n]:
-        if (cheat[0], cheat[1], seed) in done:
+        if (cheat[0], cheat[1], seed, how) in done:
             continue
-        row = audit(cheat, seed, options.canaries)
-        with (options.out / f"audits-{i}.jsonl").open("a") as log:
+        saw = noise_alone(cheat, seed) if options.noise_alone else audit(cheat, seed, options.canaries)
+        by = sorted({_short(each) for each in saw})
+        row = {"scheme": cheat[0], "cheat": cheat[1], "seed": seed, "how": how, "by": by, "saw": saw}
+        with (options.out / f"{how}-{i}.jsonl").open("a") as log:
             log.write(json.dumps(row) + "\n")
-        print(f"{row['scheme']:17} {row['cheat']:55} {seed:3} {', '.join(row['by']) or '-'}", flush=True)
+        print(f"{cheat[0]:17} {cheat[1]:55} {seed:3} {', '.join(by) or '-'}", flush=True)
     table(read(options.out))
 
 
+def _short(by: str) -> str:
+    check, found, _ = by.partition("): ")
+    return check.partition("(")[2] if found else by.partition(": in round")[0]
+
+
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The audits so far."""
+    """What is done so far."""
     return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """One line per cheat: how many audits rejected it, and by which checks how often."""
-    print("| scheme | cheat | rejected | by (audits) |\n|---|---|---|---|")
+    """One line per cheat: how many audits, and how many trainings' noise alone, were rejected, and by which checks."""
+    print("| scheme | cheat | audits rejected | noise alone | by |\n|---|---|---|---|---|")
     for scheme, name, _ in cheats():
         mine = [row for row in rows if (row["scheme"], row["cheat"]) == (scheme, name)]
         by = Counter(each for row in mine for each in row["by"])
-        said = ", ".join(f"{check} ({count})" for check, count in by.most_common())
-        print(f"| {scheme} | {name} | {sum(bool(row['by']) for row in mine)} of {len(mine)} | {said or '-'} |")
+        said = ", ".join(f"{check}" for check, count in by.most_common() if count > len(mine) / 2)
+        counts = [_rejected([row for row in mine if row["how"] == how]) for how in ("audit", "noise")]
+        print(f"| {scheme} | {name} | {counts[0]} | {counts[1]} | {said or '-'} |")
+
+
+def _rejected(rows: list[dict[str, Any]]) -> str:
+    return f"{sum(bool(row['by']) for row in rows)} of {len(rows)}" if rows else "-"
 
 
 if __name__ == "__main__":

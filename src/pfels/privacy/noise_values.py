@@ -13,6 +13,7 @@ from pfels.privacy import tails
 from pfels.privacy.noise_batch import Least, NoiseBatch, Singles, Totals, chosen, named
 
 NEAR = 2.0**-18  # a number nearer to 0, in standard deviations, counts as zero: one in 330,000 does
+EXACT = 2.0**-20  # and under two seeds one that is nearer than this
 EQUAL = 2.0**-17  # numbers that are nearer to each other count as equal
 WORKED = 2**18  # numbers of a round that are sorted or transformed
 SORTED = 2**14  # numbers of a vector that are
@@ -175,15 +176,16 @@ class Zeros:
         counts = zero.sum(1).astype(np.float64)
         say = lambda at: f"{batch.of(at)} is zero {_count(counts[at])}"  # noqa: E731
         self.vectors.add(tails.poisson(counts, share * width), say)
-        self._under_two_seeds(batch, np.maximum(sizes, np.abs(batch.again)), near, share)
+        self._under_two_seeds(batch, np.maximum(sizes, np.abs(batch.again)))
         columns, expected = zero.sum(0).astype(np.float64), np.full(width, float(share.sum()))
         self._tally("at place", np.arange(width), columns, expected)
         self._tally("on coordinate", batch.coordinates, columns, expected)
         self._tally("of", batch.owners + 1, counts, share * width)
 
-    def _under_two_seeds(self, batch: NoiseBatch, both: Singles, near: Reals, share: Reals) -> None:
+    def _under_two_seeds(self, batch: NoiseBatch, both: Singles) -> None:
+        least = np.maximum(both.min(1), np.maximum(EXACT, batch.rounding))
         self.seeds.add(
-            np.minimum(1.0, (np.maximum(both.min(1) / near, 1.0) * share) ** 2),
+            np.minimum(1.0, least**2 * 2 / math.pi),
             lambda at: f"{batch.of(at)} is zero at place {int(both[at].argmin()) + 1}, under two seeds",
             among=both.size,
         )

@@ -152,7 +152,8 @@ class RunDirectory:
         with self._held(), _writing(self.path, wrong_input=True):
             if (self.path / "begun.json").exists() or (self.path / secret_seed.NAME).exists():
                 raise InputError(f"{self.path}: a deployment's run cannot be made anew; choose another --out")
-            for name in (*RESULTS, "rounds.jsonl", "timing.json", "environment.json"):
+            cards = (f"{IN_DIRECTORY}.privacy.json", f"{IN_DIRECTORY}.privacy.md")
+            for name in (*RESULTS, *cards, "rounds.jsonl", "timing.json", "environment.json"):
                 (self.path / name).unlink(missing_ok=True)
             write_atomically(self.path / "config.toml", self.config.to_toml().encode())
         return True

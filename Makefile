@@ -13,19 +13,22 @@ SIONNA := .venv-sionna/bin
 setup: $(STAMP)
 
 # $(call install,ENVIRONMENT,CONSTRAINTS): every file is held to the SHA-256 in the constraints. PyTorch comes first and
-# alone: pip takes the build without CUDA if an index has it, and one with CUDA needs packages that the other does not.
-# pfels itself is built by what was just installed.
+# alone: the build that pip finds, without CUDA if an index has one, or else the package registry's, which may need
+# packages that the other does not. pfels itself is built by what was just installed.
 define install
 	test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
-	awk '/^torch==/, !/\\$$/' $(2) > $(1)/torch.txt
-	$(1)/bin/python -m pip install --quiet --require-hashes --no-deps -r $(1)/torch.txt
+	$(1)/bin/python -m pip download --quiet --no-deps --dest $(1)/torch $$(grep -o '^torch==[^ ]*' constraints-torch.txt)
+	$(1)/bin/python -m pip install --quiet --require-hashes --no-deps --no-index --find-links $(1)/torch \
+		-r constraints-torch.txt || \
+		$(1)/bin/python -m pip install --quiet --require-hashes --no-deps -r constraints-torch.txt
+	rm -r $(1)/torch
 	if $(1)/bin/python -m pip show torch | grep -q '^Requires:.*nvidia'; then \
 		$(1)/bin/python -m pip install --quiet --require-hashes --no-deps -r constraints-cuda.txt; fi
 	$(1)/bin/python -m pip install --quiet --require-hashes -r $(2)
 	$(1)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 endef
 
-$(STAMP): pyproject.toml constraints.txt constraints-cuda.txt
+$(STAMP): pyproject.toml constraints.txt constraints-torch.txt constraints-cuda.txt
 	$(call install,.venv,constraints.txt)
 	touch $(STAMP)
 
@@ -74,7 +77,7 @@ notebooks: setup $(TOOLS)
 test-flower: .venv-flower/.installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(FLOWER)/python -m pytest -q -n 2 --maxschedchunk 1 tests/flower
 
-.venv-flower/.installed: pyproject.toml constraints-flower.txt constraints-cuda.txt
+.venv-flower/.installed: pyproject.toml constraints-flower.txt constraints-torch.txt constraints-cuda.txt
 	$(call install,.venv-flower,constraints-flower.txt)
 	touch $@
 
@@ -83,9 +86,9 @@ test-flower: .venv-flower/.installed
 test-sionna: .venv-sionna/.installed
 	$(SIONNA)/python -m pytest -q tests/sionna
 
-.venv-sionna/.installed: pyproject.toml constraints.txt
+.venv-sionna/.installed: pyproject.toml constraints.txt constraints-torch.txt
 	test -x $(SIONNA)/python || $(PYTHON) -m venv .venv-sionna
-	grep -o '^[^ ]*==[^ ;]*' constraints.txt > .venv-sionna/versions.txt
+	grep -oh '^[^ ]*==[^ ;]*' constraints.txt constraints-torch.txt > .venv-sionna/versions.txt
 	$(SIONNA)/python -m pip install --quiet torch -c .venv-sionna/versions.txt
 	$(SIONNA)/python -m pip install --quiet -e '.[sionna]' 'pytest>=8.2' -c .venv-sionna/versions.txt
 	touch $@
@@ -125,9 +128,9 @@ bench-peers: setup .venv-peers/.installed
 
 # fluke asks for torchvision, whose usual build needs PyTorch with CUDA, and for logging services. Rounds need neither: what
 # they need is named here.
-.venv-peers/.installed: constraints.txt Makefile
+.venv-peers/.installed: constraints-torch.txt Makefile
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	grep -o '^torch==[^ ]*' constraints.txt > .venv-peers/torch.txt
+	grep -o '^torch==[^ ]*' constraints-torch.txt > .venv-peers/torch.txt
 	.venv-peers/bin/python -m pip install --quiet torch -c .venv-peers/torch.txt
 	.venv-peers/bin/python -m pip install --quiet 'pfl[pytorch]' 'flwr[simulation]' cerberus diskcache matplotlib \
 		omegaconf pandas psutil rich scikit-learn seaborn torchmetrics -c .venv-peers/torch.txt

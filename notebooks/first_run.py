@@ -67,7 +67,9 @@ frame[["accuracy.mean", "energy.mean", "subcarriers", "privacy.server.epsilon"]]
 
 # %%
 axes = frame["accuracy.mean"].plot.barh(
-    figsize=(6, 3), xerr=frame["accuracy.std"], xlabel="test accuracy, mean and deviation over three seeds"
+    figsize=(6, 3),
+    xerr=frame["accuracy.standard_error"],
+    xlabel="test accuracy, mean ± standard error over three seeds",
 )
 
 # %% [markdown]

@@ -106,9 +106,11 @@ found = pfels.compare(
     budget=pfels.Budget(16.0, "server"), out=home / "compare",
 )  # fmt: skip
 frame = pfels.to_frame(found)
-frame[["accuracy.mean", "accuracy.std", "energy.mean", "subcarriers", "privacy.server.epsilon"]]
+frame[["accuracy.mean", "accuracy.standard_error", "energy.mean", "subcarriers", "privacy.server.epsilon"]]
 
 # %%
 (pair,) = found["pairs"]
 print(f"{pair['better']} − {pair['other']}: {pair['by']:+.4f} ± {pair['standard_error']:.4f}: {pair['verdict']}")
-axes = frame["accuracy.mean"].plot.barh(figsize=(6, 2), xerr=frame["accuracy.std"], xlim=(0, 1), xlabel="test accuracy")
+axes = frame["accuracy.mean"].plot.barh(
+    figsize=(6, 2), xerr=frame["accuracy.standard_error"], xlim=(0, 1), xlabel="test accuracy"
+)

@@ -62,8 +62,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         for epsilon, line in zip(EPSILONS, ("-", "--"), strict=True):
             mine = [row for row in rows if row["scheme"] == name and row["epsilon"] == epsilon]
             x, look = [row["devices"] for row in mine], {"color": colour, "linestyle": line, "marker": marker}
-            means, stds = zip(*((r["accuracy"]["mean"], r["accuracy"]["std"] or 0.0) for r in mine), strict=True)
-            left.errorbar(x, means, stds, capsize=2, label=f"{name}, ε = {epsilon:g}", **look)
+            means = [row["accuracy"]["mean"] for row in mine]
+            errors = [row["accuracy"]["standard_error"] or 0.0 for row in mine]
+            left.errorbar(x, means, errors, capsize=2, label=f"{name}, ε = {epsilon:g}", **look)
             right.plot(x, [row["noise_ratio"] for row in mine], **look)
     for panel, label in ((left, "test accuracy"), (right, "noise / largest possible signal")):
         panel.set_xscale("log")

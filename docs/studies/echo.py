@@ -162,8 +162,9 @@ def _draw_against(rows: list[dict[str, Any]], key: str, label: str, stem: Path) 
     for scheme, (colour, line, marker) in STYLES.items():
         mine = sorted((row for row in rows if row["scheme"] == scheme), key=lambda row: row[key])
         if mine:
-            x, y, e = zip(*((r[key], r["accuracy"]["mean"], r["accuracy"]["std"] or 0.0) for r in mine), strict=True)
-            panel.errorbar(x, y, e, color=colour, linestyle=line, marker=marker, label=scheme, capsize=2)
+            x, accuracy = [row[key] for row in mine], [row["accuracy"] for row in mine]
+            means, errors = [each["mean"] for each in accuracy], [each["standard_error"] or 0.0 for each in accuracy]
+            panel.errorbar(x, means, errors, color=colour, linestyle=line, marker=marker, label=scheme, capsize=2)
     panel.set_xscale("log", base=2)
     ticks = sorted({row[key] for row in rows})
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

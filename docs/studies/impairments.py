@@ -56,14 +56,15 @@ def rows_at(preset: str, key: str | None, level: float | None, **how: Any) -> li
 
 
 def draw(rows: list[dict[str, Any]], path: Path, *, title: str) -> None:
-    """One panel per impairment: mean over the seeds with the standard deviation, starting from none."""
+    """One panel per impairment: mean over the seeds with its standard error, starting from none."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     figure, panels = plt.subplots(1, 4, figsize=(11, 3.4), sharey=True, layout="constrained")
     for panel, (key, (label, levels)) in zip(panels, IMPAIRMENTS.items(), strict=True):
         for scheme, (colour, marker) in LOOKS.items():
             mine = [row for row in rows if row["scheme"] == scheme and row["impairment"] in ("none", key)]
-            means, stds = zip(*((r["accuracy"]["mean"], r["accuracy"]["std"] or 0.0) for r in mine), strict=True)
-            panel.errorbar(range(len(mine)), means, stds, capsize=2, color=colour, marker=marker, label=scheme)
+            means = [row["accuracy"]["mean"] for row in mine]
+            errors = [row["accuracy"]["standard_error"] or 0.0 for row in mine]
+            panel.errorbar(range(len(mine)), means, errors, capsize=2, color=colour, marker=marker, label=scheme)
         panel.set_xticks(range(len(levels) + 1), ["none", *(f"{level:g}" for level in levels)])
         panel.set(xlabel=label)
         panel.grid(alpha=0.25)

@@ -22,6 +22,7 @@ from pfels.experiment.loop import run
 from pfels.privacy.calibration import Budget
 from pfels.runtime.csv_files import to_csv
 from pfels.runtime.files import write_atomically
+from pfels.studies.aggregate import mean_and_std
 from pfels.studies.radio import RadioCosts, costs_of_run
 from pfels.studies.radio_plan import DEVICE_DBM
 from pfels.studies.sweep import run_points
@@ -54,11 +55,10 @@ def curves(asked: argparse.Namespace) -> list[dict[str, Any]]:
             spent = {part: _so_far(costs, f"{part}_j", some[0].config.data.devices) for part in (*PARTS, "total")}
             for i, t in enumerate(evaluated):
                 joules = {part: float(spent[part][t]) for part in spent}
-                std = float(accuracy[:, i].std(ddof=1)) if len(seeds) > 1 else None
                 rows.append(
                     {
                         "scheme": name, "link": price, "round": t + 1, "joules_per_device": joules,
-                        "accuracy": {"mean": float(accuracy[:, i].mean()), "std": std},
+                        "accuracy": mean_and_std(accuracy[:, i].tolist()),
                     }
                 )  # fmt: skip
     return rows
@@ -84,7 +84,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     for (name, price), mine in lines.items():
         x = [row["joules_per_device"]["total"] for row in mine]
         y = np.array([row["accuracy"]["mean"] for row in mine])
-        e = np.array([row["accuracy"]["std"] or 0.0 for row in mine])
+        e = np.array([row["accuracy"]["standard_error"] or 0.0 for row in mine])
         left.plot(x, y, styles[price], color=COLOURS[name], label=f"{name}, {price}")
         left.fill_between(x, y - e, y + e, color=COLOURS[name], alpha=0.12, linewidth=0)
     left.set_xscale("log")
@@ -119,7 +119,7 @@ def main() -> None:
         end, spent = mine[-1]["accuracy"], mine[-1]["joules_per_device"]
         first = next((row["joules_per_device"]["total"] for row in mine if row["accuracy"]["mean"] >= 0.8), None)
         print(
-            f"{name:10} {price:27} accuracy {end['mean']:.3f} ± {end['std'] or 0:.3f}  "
+            f"{name:10} {price:27} accuracy {end['mean']:.3f} ± {end['standard_error'] or 0:.3f}  "
             + "  ".join(f"{part} {spent[part]:.3g} J" for part in (*PARTS, "total"))
             + ("" if first is None else f"  0.8 after {first:.3g} J")
         )

@@ -5,9 +5,10 @@
 >>> sorted(result.summary)[:3]
 ['accuracy', 'accuracy_last', 'airtime_s']
 
-Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`. Many runs: `sweep` and `compare`, with a `Tuning`
-(`tuning_of` a preset) where each scheme is to have its own best settings. Without training: `plan`, `privacy_figures`,
-with a `Budget` against an `Adversary`. A claim held against an attack: `audit`. The paper: `reproduce`.
+Configs: `load_config`, `presets`, `Config`. One run: `run`, `Result`, `Stop`; a stored one: `load_run`. Many runs:
+`sweep` and `compare`, with a `Tuning` (`tuning_of` a preset) where each scheme is to have its own best settings.
+Without training: `plan`, `privacy_figures`, with a `Budget` against an `Adversary`. A claim held against an attack:
+`audit`. The paper: `reproduce`.
 Published figures, recomputed here: `verify`. A table: `to_frame`. A page: `write_report`.
 Errors: `InputError` (the input is wrong), `RunError` (a run had to stop), `GuardError` (a limit was enforced).
 """
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from pfels.config.load import load_config
     from pfels.config.preset_files import presets
     from pfels.config.tree import Config
-    from pfels.errors import GuardError, InputError, RunError
+    from pfels.errors import GuardError, InputError, RunError, Stop
+    from pfels.experiment.loaded import load_run
     from pfels.experiment.loop import run
     from pfels.experiment.result import Result
     from pfels.paper.reproduce import reproduce
@@ -43,10 +45,12 @@ __all__ = [
     "InputError",
     "Result",
     "RunError",
+    "Stop",
     "Tuning",
     "audit",
     "compare",
     "load_config",
+    "load_run",
     "plan",
     "presets",
     "privacy_figures",
@@ -67,10 +71,12 @@ _MODULES = {
     "InputError": "errors",
     "Result": "experiment.result",
     "RunError": "errors",
+    "Stop": "errors",
     "Tuning": "studies.tune",
     "audit": "studies.audit",
     "compare": "studies.compare",
     "load_config": "config.load",
+    "load_run": "experiment.loaded",
     "plan": "studies.plan",
     "presets": "config.preset_files",
     "privacy_figures": "studies.privacy",

@@ -71,6 +71,18 @@ class RunError(RuntimeError):
         super().__init__(one_line(message))
 
 
+class Stop(Exception):  # noqa: N818
+    """Raised by the `progress` of a run: ends it after this round, with a result and a summary. The text says why.
+
+    >>> import pfels
+    >>> def progress(record):
+    ...     if record["round"] == 1:
+    ...         raise pfels.Stop("two rounds are enough")
+    >>> pfels.run(pfels.load_config("demo", {"rounds": 9}), progress=progress).summary["stopped"]
+    {'planned_rounds': 9, 'reason': 'two rounds are enough'}
+    """
+
+
 class GuardError(AssertionError):
     """A privacy or power limit was about to be broken; nothing was transmitted (exit code 1)."""
 

@@ -13,8 +13,8 @@ import pfels
 from tests.conftest import small
 
 NAMES = {
-    "Adversary", "Budget", "Config", "GuardError", "InputError", "Result", "RunError", "Tuning", "audit",
-    "compare", "load_config", "plan", "presets", "privacy_figures", "reproduce", "run", "sweep", "to_frame",
+    "Adversary", "Budget", "Config", "GuardError", "InputError", "Result", "RunError", "Stop", "Tuning", "audit",
+    "compare", "load_config", "load_run", "plan", "presets", "privacy_figures", "reproduce", "run", "sweep", "to_frame",
     "tuning_of", "verify", "write_report",
 }  # fmt: skip
 FUNCTIONS = sorted(name for name in NAMES if inspect.isfunction(getattr(pfels, name)))
@@ -28,7 +28,7 @@ def test_the_public_names_are_those_and_can_be_found():
 
 
 def test_every_public_function_has_an_example():
-    assert len(FUNCTIONS) == 13
+    assert len(FUNCTIONS) == 14
     for name in FUNCTIONS:
         assert ">>> " in (inspect.getdoc(getattr(pfels, name)) or ""), name
 
@@ -56,7 +56,12 @@ def test_a_comparison_a_sweep_and_a_plan_are_frames(tmp_path: Path):
     found = pfels.compare(small(), schemes=["pfels", "fedavg"], seeds=[0, 1], out=tmp_path / "a")
     frame = pfels.to_frame(found)
     assert list(frame.index) == ["pfels", "fedavg"]
-    assert frame["accuracy.mean"]["fedavg"] == found["schemes"]["fedavg"]["accuracy"]["mean"]
+    fedavg = found["schemes"]["fedavg"]["accuracy"]
+    assert frame["accuracy.mean"]["fedavg"] == fedavg["mean"]
+    assert frame["accuracy.standard_error"]["fedavg"] == fedavg["standard_error"]
+    assert fedavg["mean"] == sum(frame[f"accuracy.seed.{seed}"]["fedavg"] for seed in (0, 1)) / 2
+    assert frame["energy.seed.1"]["pfels"] == found["schemes"]["pfels"]["by_seed"]["energy"][1]
+    assert not [name for name in frame.columns if name.startswith("by_seed")]
     grid = {"compression.ratio": [0.1, 0.3], "privacy.epsilon": [0.5]}
     swept = pfels.sweep(small(), grid, out=tmp_path / "b")
     frame = pfels.to_frame(swept)

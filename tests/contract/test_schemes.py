@@ -19,6 +19,7 @@ from pfels.schemes.plan import RoundResult
 from pfels.schemes.registry import scheme_entry, scheme_names
 from pfels.schemes.round import play as play_round
 from pfels.seeding import Purpose, generator
+from pfels.studies.audit import audit
 from pfels.training.local import evaluate
 from tests.conftest import small
 
@@ -128,6 +129,26 @@ def test_noise_is_drawn_once_for_each_round_and_sender(scheme: str, monkeypatch:
             due += [("device", t, who) for who in plan.sending.tolist()]
     loop.run(e.config)
     assert sorted(drawn, key=repr) == sorted(due, key=repr)
+
+
+def test_noise_is_fresh_normal_noise_as_the_plan_states_it_and_the_server_knows_nothing_but_what_it_receives(
+    scheme: str,
+):
+    """The checks of an audit: of the noise as it was received, of one real device at a time, and of the server's part
+    once more without any update."""
+    e = build(small(scheme=scheme))
+    plan = e.scheme.prepare(e.draws, 0)
+    found = audit(small(scheme=scheme, rounds=10), canaries=10)
+    if found["claimed"]["epsilon"] is None:
+        assert plan.event.noise_multiplier == 0
+        return
+    on_devices = plan.air is None or plan.air.added is not None
+    due = {"server": True, "receiver": plan.air is not None, "devices": on_devices}
+    assert {each["noise"] for each in found["noise"]} == {source for source, is_due in due.items() if is_due}
+    assert [each for each in found["noise"] if each["rejected"]] == []
+    assert found["replay"] == {"rounds": 10, "saw": None, "rejected": False}
+    assert found["emptied"]["rounds"] > 0
+    assert not found["emptied"]["rejected"]
 
 
 def test_no_two_purposes_share_a_stream(scheme: str, monkeypatch: pytest.MonkeyPatch):

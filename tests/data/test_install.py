@@ -22,6 +22,7 @@ from PIL import Image
 
 from pfels.cli.data import VERIFIED
 from pfels.data import cache, datasets, hub, install, sources
+from pfels.data.packages import SourceError
 from pfels.errors import InputError, RunError
 from tests.data.fixtures import (
     REPOSITORY,
@@ -304,10 +305,17 @@ def command(tmp_path: Path) -> list[str]:
     return [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / f"scratch-{time.monotonic_ns()}")]
 
 
+@pytest.mark.parametrize("address", ["http://hub.example", "ftp://hub.example", "hub.example", "file:///etc"])
+def test_the_hub_is_asked_over_https_alone(address: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    with pytest.raises(SourceError, match=r"HF_ENDPOINT = .*: must begin with https://"):
+        hub._reachable()
+
+
 def environment(tmp_path: Path) -> dict[str, str]:
     search = os.pathsep.join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {"PYTHONPATH": search, "PFELS_DATA": str(tmp_path / "cache"), "PATH": str(tmp_path / "bin")}
-    return {**os.environ, **own, "HF_ENDPOINT": "http://127.0.0.1:9"}
+    return {**os.environ, **own, "HF_ENDPOINT": "https://127.0.0.1:9"}
 
 
 def started(tmp_path: Path) -> subprocess.Popen[str]:

@@ -43,6 +43,7 @@ COMMANDS = {
     },
 }
 SENTENCES = {"why", "reason", "display", "notes", "title", "claim", "where", "unit", "command"}
+LATER = {"by_seed"}  # fields that were added since
 
 
 def of_run(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -74,7 +75,8 @@ def _numbers(content: Any) -> Iterator[float]:
 
 def _without_sentences(content: Any) -> Any:
     if isinstance(content, dict):
-        return {key: _without_sentences(value) for key, value in content.items() if key not in SENTENCES}
+        later = LATER | ({"standard_error"} if "std" in content else set())
+        return {key: _without_sentences(value) for key, value in content.items() if key not in SENTENCES | later}
     return [_without_sentences(value) for value in content] if isinstance(content, list) else content
 
 

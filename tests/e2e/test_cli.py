@@ -166,7 +166,7 @@ def test_compare_gives_the_promised_json(pfels):
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["schemes"]
     assert list(rows) == ["pfels", "fedavg"]
-    assert rows["pfels"]["energy"].keys() == rows["pfels"]["accuracy"].keys() == {"mean", "std"}
+    assert rows["pfels"]["energy"].keys() == rows["pfels"]["accuracy"].keys() == {"mean", "std", "standard_error"}
     assert rows["fedavg"]["energy"] is None
     assert rows["pfels"]["privacy"]["server"]["epsilon"] > 0
 

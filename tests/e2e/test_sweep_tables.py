@@ -9,6 +9,7 @@ import pytest
 from pfels.cli.sweep_tables import show
 from pfels.documents.privacy import Distribution, RunPrivacy, ServerFigure
 from pfels.documents.studies import SweepRow
+from pfels.privacy.events import rounded_down
 from pfels.report.text import claimed_epsilon, epsilon
 from pfels.studies.sweep import sweep
 from tests.conftest import SMALL
@@ -50,7 +51,7 @@ def test_every_figure_of_the_json_is_in_a_table(rows: list[SweepRow], monkeypatc
     for i, row in enumerate(rows, start=1):
         scheme, noise, accuracy, loss = results[str(i)]
         assert (scheme, noise) == (row["settings"]["scheme"], str(row["settings"]["privacy.delta"]))
-        assert accuracy == f"{row['accuracy']['mean']:.4f}±{row['accuracy']['std']:.4f}"
+        assert accuracy == f"{row['accuracy']['mean']:.4f}±{row['accuracy']['standard_error']:.4f}"
         assert float(loss.partition("±")[0]) == pytest.approx(row["loss"]["mean"], abs=5e-4)
         assert used[str(i)][-2:] == [f"{row['dimension']:,}", str(row["rounds"])]
         assert (used[str(i)][0] == "–") == (row["energy"] is None)
@@ -63,7 +64,7 @@ def test_every_figure_of_the_json_is_in_a_table(rows: list[SweepRow], monkeypatc
         assert exact.strip("†") == ("–" if privacy["exact_per_round"] is None else epsilon(privacy["exact_per_round"]))
         assert blind.strip("†") == (epsilon(privacy["blind_server"]) if "blind_server" in privacy else "–")
         assert outsider.strip("†") == epsilon(privacy["outsider"])
-        assert z == f"{privacy['noise_multiplier_min']:.3g}"
+        assert z == f"{rounded_down(privacy['noise_multiplier_min'], digits=3):.3g}"
         spent = privacy["server"]["distribution"]
         assert devices[str(i)][3] == epsilon({"name": "", "epsilon": spent["max"]})
         assert devices[str(i)][-2] == f"{100 * spent['never_took_part']:.0f}"

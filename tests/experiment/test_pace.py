@@ -2,7 +2,7 @@
 
 import pytest
 
-from pfels.experiment import loop
+from pfels.experiment import pace as module
 
 
 @pytest.mark.parametrize(("every", "seconds", "expected"), [(3, 0.1, 4), (3, 2.0, 1), (1, 2.0, 12)])
@@ -11,8 +11,8 @@ def test_slow_checkpoints_take_at_most_a_twentieth_of_the_time_unless_every_roun
 ):
     """Twelve rounds of a second each."""
     clock = [100.0]
-    monkeypatch.setattr(loop.time, "perf_counter", lambda: clock[0])
-    pace, saved = loop.Pace(every), 0
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    pace, saved = module.Pace(every), 0
     for done in range(1, 13):
         clock[0] += 1.0
         if pace.due(done):

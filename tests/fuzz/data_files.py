@@ -8,6 +8,7 @@ import shutil
 import struct
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ import torch
 
 from pfels.data import datasets, users, writers
 from pfels.data.cache import Workspace
-from pfels.data.formats import cifar10, idx, packed
+from pfels.data.formats import cifar10, idx, npz, packed
+from pfels.errors import InputError
 from tests.fuzz.target import Target, part, require
 
 ARRAYS = {
@@ -68,6 +70,8 @@ def _npz(data: bytes, folder: Path) -> None:
     path, names = folder / "own.npz", list(MEMBERS)
     kind = data[0] % (1 + len(names))
     path.write_bytes(data[1:] if kind == 0 else _archive(MEMBERS | {names[kind - 1]: data[1:]}))
+    with suppress(InputError):
+        npz.read_of_node(path, where="local-data")
     _load("file", path)
 
 

@@ -158,6 +158,6 @@ def test_the_command_prints_a_table_for_each_benchmark_in_80_columns(tmp_path: P
     for benchmark in ("CIFAR-10", "FEMNIST"):
         assert f"matched-progress, link: {benchmark}: noise power in the estimates, summed over the rounds" in flat
     first = document["points"][0]["noise_power_ratio"]
-    assert re.search(rf"^ 0\.3 0\.25 +{first['mean']:.3f}±{first['std']:.3f} ", words, re.MULTILINE), words
+    assert re.search(rf"^ 0\.3 0\.25 +{first['mean']:.3f}±{first['standard_error']:.3f} ", words, re.MULTILINE), words
     claim = document["claims"][0]
     assert f"does NOT hold, margin {claim['by']:+.3g} ± {claim['standard_error']:.2g} (share of" in flat

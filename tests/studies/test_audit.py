@@ -251,7 +251,7 @@ def test_noise_said_to_be_twice_what_it_is_is_rejected_by_scores_and_by_what_one
 
 def test_noise_halved_on_the_devices_is_rejected_by_scores(monkeypatch: pytest.MonkeyPatch):
     found = audit_in_place(monkeypatch, "dp-fedavg", NoiseHalvedOnDevices)
-    assert found["rejected_by"] == ["server: estimate"]
+    assert "server: estimate" in found["rejected_by"]
     assert found["views"]["server"]["estimate"]["ratio"] == pytest.approx(2, rel=0.3)
 
 

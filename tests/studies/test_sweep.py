@@ -83,14 +83,15 @@ def test_a_row_shows_mean_spread_and_the_worst_privacy():
         return {"seed": seed, "accuracy": accuracy, "privacy": privacy, **common}
 
     row = aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, 3.0), summary(2, 1.0, 2.0)])
-    assert row["accuracy"] == pytest.approx({"mean": 0.9, "std": 0.1})
+    assert row["accuracy"] == pytest.approx({"mean": 0.9, "std": 0.1, "standard_error": 0.1 / 3**0.5})
+    assert row["by_seed"]["accuracy"] == [0.8, 0.9, 1.0]
     assert row["energy"] is None
     assert row["subcarriers"] == 1
     assert row["privacy"]["server"]["epsilon"] == 3.0
     assert row["privacy"]["outsider"]["epsilon"] == 9.0, "the worst of each figure, from whichever seed it is"
     assert row["privacy"]["noise_multiplier_min"] == 7.0
     assert (row["privacy"]["claimed_epsilon"], row["privacy"]["claimed_valid"]) == (2, False)
-    assert aggregate([summary(0, 0.8, 1.0)])["accuracy"] == {"mean": 0.8, "std": None}
+    assert aggregate([summary(0, 0.8, 1.0)])["accuracy"]["standard_error"] is None
     assert aggregate([summary(0, 0.8, 1.0), summary(1, 0.9, None)])["privacy"]["server"]["epsilon"] is None
     poisson = [summary(0, 0.8, 1.0) | {"subcarriers": 4}, summary(1, 0.9, 1.0) | {"subcarriers": 7}]
     assert aggregate(poisson)["subcarriers"] == 5.5

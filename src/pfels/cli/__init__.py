@@ -84,7 +84,10 @@ def main() -> None:
             line = usage(error, sys.argv[1:])
             code = _fail(spaces(sys.argv[1:]) or line, 2) if line else 2  # empty where the help was all that was due
     if code == 130:  # some versions of Typer turn the interrupt itself into this code
-        say("interrupted; finished rounds are saved: the same command continues from there (a run: with --resume)")
+        say(
+            "interrupted; finished rounds are saved: the same command continues from there (a run: with --resume; "
+            "what began with --fresh: without it)"
+        )
     sys.exit(code)
 
 

@@ -72,20 +72,21 @@ def command(
             report(0, Standing(done))
 
         found = audited(config, canaries=canaries, runs=runs, watch=watch)
-    written = [*write(found, folder), *_draw(found, folder, stem(preset))]
+    asked = {"preset": preset, "settings": changed, "canaries": canaries, "runs": runs}
+    files = write(found, folder, asked=asked)
+    written = [*files, *_draw(found, files[0].with_suffix(".png"), stem(preset))]
     _show(found, stem(preset), json=json)
     say(f"written: {', '.join(map(str, written))}")
     if found.document["rejected"]:
         raise typer.Exit(1)
 
 
-def _draw(found: Audited, folder: Path, name: str) -> list[Path]:
+def _draw(found: Audited, path: Path, name: str) -> list[Path]:
     """The picture, where there are scores to show."""
     if not found.evidence.server or found.document["stopped"]:
         return []
     from pfels.report.audit_picture import draw
 
-    path = folder / "audit.png"
     draw(found.document, found.evidence, path, heading=words.title(found.document, name))
     return [path]
 

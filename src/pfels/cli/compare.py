@@ -1,12 +1,12 @@
 """`pfels compare`: schemes side by side."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from pfels.cli.options import (
     Against,
+    Fresh,
     Jobs,
     Json,
     Out,
@@ -23,7 +23,8 @@ from pfels.cli.options import (
     stem,
     warm_up_workers,
 )
-from pfels.cli.progress import progress, watch
+from pfels.cli.progress import progress
+from pfels.cli.stored import Stored, say_older_page
 from pfels.errors import InputError
 from pfels.report.terminal import budget_notes, print_json, print_notes, print_table, say
 
@@ -57,6 +58,7 @@ def command(
     tuning_seeds: TuningSeeds = None,
     settings: Set = None,
     out: Out = None,
+    fresh: Fresh = False,
     json: Json = False,
 ) -> None:
     """Run several schemes over several seeds and show them as the paper's tables do.
@@ -86,6 +88,7 @@ def command(
     if not tune and (grid or tuning_seeds is not None):
         raise InputError(f"{'--grid' if grid else '--tuning-seeds'}: is for --tune; give both, or use pfels sweep")
     with progress() as display:
+        stored = Stored(display, fresh=fresh)
         for name in names:
             config = load_config(preset, {**used_by(name, changed), "scheme": name})
         require_used_by_any(changed, names)
@@ -103,10 +106,14 @@ def command(
             axes = parse_axes(grid) if grid else None
             tuning = tuning_of(preset, grid=axes, overrides=changed, schemes=names, seeds=chosen_on)
         table = compare(
-            preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder,
-            watch=partial(watch, display), budget=budget, tuning=tuning,
+            preset, schemes=names, seeds=numbers, overrides=changed, jobs=jobs, out=folder, fresh=fresh,
+            watch=stored.watch, budget=budget, tuning=tuning,
         )  # fmt: skip
-        written = write(table, folder)
+        asked = {
+            "preset": preset, "schemes": names, "seeds": numbers, "settings": changed,
+            "budget": budget and budget.settings(), "tuning": tuning and {"grid": tuning.axes, "seeds": tuning.seeds},
+        }  # fmt: skip
+        written = write(table, folder, asked=asked)
     if json:
         print_json(table)
     else:
@@ -117,5 +124,7 @@ def command(
             columns, rows = comparison.chosen(table)
             print_table(columns, rows, title="", notes=comparison.chosen_notes(table))
         print_notes([*notes, *comparison.notes(table)])
+    stored.say()
     say(f"run directories: {folder}")
     say(f"table: {written}")
+    say_older_page(folder, stored.paths)

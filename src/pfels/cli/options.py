@@ -48,6 +48,7 @@ Against = Annotated[
     Adversary | None,
     typer.Option("--adversary", metavar="WHO", help=f"Against whom --total-epsilon must hold: {WHO}."),
 ]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Make stored runs anew; what was stored of them is deleted.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, everything else on stderr.")]
 
 

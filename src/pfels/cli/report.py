@@ -32,6 +32,8 @@ def command(
     document = write_report(directories, out)
     for each in document["damaged"]:
         say(f"left out: {each['run']}: {each['reason']}")
+    for run in document["unknown_code"]:
+        say(f"not known: which code from outside pfels made {run}; means over it may mix several versions")
     if json:
         print_json(document)
     else:

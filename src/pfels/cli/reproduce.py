@@ -5,20 +5,22 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pfels.cli.options import Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
-from pfels.cli.progress import progress, watch
+from pfels.cli.options import Fresh, Jobs, Json, Out, Seeds, Set, overrides, seed_list, split_list
+from pfels.cli.progress import progress
+from pfels.cli.stored import Stored
 from pfels.errors import InputError
 from pfels.paper.benchmarks import data_name
 from pfels.paper.targets import TARGETS, check, find
 from pfels.report.terminal import (
+    ERRORS,
     PROVEN,
     claim_note,
+    large,
     number,
     print_json,
     print_notes,
@@ -59,6 +61,7 @@ def command(
     jobs: Jobs = 1,
     settings: Set = None,
     out: Out = None,
+    fresh: Fresh = False,
     json: Json = False,
 ) -> None:
     """Reproduce a table or figure of the paper, compare it with the printed values, and judge the paper's claims.
@@ -82,17 +85,19 @@ def command(
     changed, numbers, rates = overrides(settings), seed_list(seeds), _rates(learning_rates)
     check(target, scale=scale, settings=changed, preset=preset, learning_rates=rates)
     with progress() as display:
+        stored = Stored(display, fresh=fresh)
         from pfels.paper.reproduce import reproduce
 
         document = reproduce(
             target, scale=scale, seeds=numbers, jobs=jobs, out=out or Path("runs") / "reproduce", overrides=changed,
             preset=preset, learning_rates=rates, command=shlex.join(["pfels", *sys.argv[1:]]),
-            watch=partial(watch, display),
+            fresh=fresh, watch=stored.watch,
         )  # fmt: skip
     if json:
         print_json(document)
     else:
         _show(document)
+    stored.say()
     for file in document["files"]:
         say(f"wrote {file}")
 
@@ -128,7 +133,7 @@ def _show(document: Reproduction) -> None:
         *_edge_note(document),
         *_privacy_notes(document),
         *document["notes"],
-        f"Mean±std over seeds {', '.join(map(str, document['seeds']))}.",
+        f"Means over seeds {', '.join(map(str, document['seeds']))}.{f' {ERRORS}' * (len(document['seeds']) > 1)}",
         "",
         *map(_verdict, document["claims"]),
         "",
@@ -147,7 +152,7 @@ def _column(row: SchemeRow) -> Iterator[tuple[str, str]]:
     yield "channel uses, in d", f"{row['subcarriers']:g}"
     yield "  printed", f"{paper['subcarriers']:g}"
     yield "energy", scientific(row["energy"], digits=2)
-    yield "  printed", scientific({"mean": paper["energy"], "std": None}, digits=2)
+    yield "  printed", large(paper["energy"], digits=2)
     yield "  difference", number(off["energy"], "+.1%")
     yield "energy / WFL-P's energy", f"{share['energy']:.3f}"
     yield "  printed", f"{share['paper_energy']:.3f}"
@@ -188,7 +193,7 @@ def _line(point: PaperPoint) -> Iterator[tuple[str, str]]:
         yield "accuracy", spread(point["accuracy"], ".4f")
         yield "η", f"{point['learning_rate']:g}"
     yield "uses/d", f"{point['subcarriers']:g}"
-    yield "energy", scientific({"mean": point["energy"]["mean"], "std": None}, digits=2)
+    yield "energy", large(point["energy"]["mean"], digits=2)
     if "beta" in point:
         yield "β", number(point["beta"])
         yield "min z", at_most(point["noise_multiplier_min"])
@@ -196,7 +201,7 @@ def _line(point: PaperPoint) -> Iterator[tuple[str, str]]:
     if "bounds" in point:
         yield "bound", number(point["bounds"]["corrected"]["total"])
     if "paper" in point:
-        yield "printed", scientific({"mean": point["paper"]["energy"], "std": None}, digits=2)
+        yield "printed", large(point["paper"]["energy"], digits=2)
         yield "difference", number(point["difference"]["energy"], "+.1%")
     if "privacy" in point:
         yield "server ε", epsilon(point["privacy"]["server"])

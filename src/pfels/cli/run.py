@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pfels.cli.options import Json, Out, Preset, Set, overrides, stem
+from pfels.cli.options import Fresh, Json, Out, Preset, Set, overrides, stem
 from pfels.cli.progress import Display, progress
+from pfels.cli.stored import finished_at, say_older_page, when
 from pfels.experiment.standing import Standing
 from pfels.report.terminal import print_json, print_table, privacy_lines, run_rows, say
 
@@ -34,6 +35,7 @@ def command(
     settings: Set = None,
     out: Out = None,
     resume: Resume = False,
+    fresh: Fresh = False,
     tensorboard: Tensorboard = False,
     save: Save = None,
     json: Json = False,
@@ -57,37 +59,41 @@ def command(
         torchrun --nproc-per-node=2 --no-python pfels run cifar10
     """
     from pfels.config.load import load_config
+    from pfels.experiment.delivery import require_place
+    from pfels.experiment.directory import point_name
 
     changed = overrides(settings)
     config = load_config(preset, changed)
     label = {"scheme": config.scheme, **{k: v for k, v in changed.items() if k != "scheme"}, "seed": config.seed}
-    from pfels.experiment.delivery import require_place
-    from pfels.experiment.directory import point_name
-
     path = out or Path("runs") / "run" / stem(preset) / point_name(label)
     if save is not None:
         require_place(save, path)
     with progress() as display:
-        result = _run(config, label, path, display, resume=resume, tensorboard=tensorboard)
+        at = None if fresh else finished_at(path)
+        result = _run(config, path, label, display, resume=resume, fresh=fresh, tensorboard=tensorboard)
     if not result.summary:  # not the leading process of torchrun
         return
     if json:
         print_json(result.summary)
     else:
         _show(result.summary, config.data.name)
+    if at is not None:
+        say(f"read from {path}, {when([at])}")
     say(f"run directory: {path}")
     if save is not None:
         result.save(save)
         say(f"model: {save}; its privacy card: {save.with_suffix('.privacy.md')}")
+    say_older_page(path, [path])
 
 
 def _run(
     config: Config,
-    label: Mapping[str, Any],
     path: Path,
+    label: Mapping[str, Any],
     display: Display,
     *,
     resume: bool,
+    fresh: bool,
     tensorboard: bool,
 ) -> Result:
     from pfels.experiment.directory import point_name
@@ -108,11 +114,16 @@ def _run(
             if watch is not None:
                 watch(record)
 
-        return run(config, path, resume=resume, progress=done, begin=lambda rounds: report(0, Standing(rounds)))
+        return run(
+            config, path, resume=resume, fresh=fresh, progress=done, begin=lambda rounds: report(0, Standing(rounds))
+        )
 
 
 def _show(summary: Summary, data: str) -> None:
-    title = f"{summary['scheme']} on {data}, {summary['rounds']} rounds, seed {summary['seed']}"
+    rounds = f"{summary['rounds']} rounds"
+    if "stopped" in summary:
+        rounds = f"stopped after {summary['rounds']} of {summary['stopped']['planned_rounds']} rounds"
+    title = f"{summary['scheme']} on {data}, {rounds}, seed {summary['seed']}"
     print_table(
         ("", "value"), run_rows(summary), title=title, notes=privacy_lines(summary["privacy"], summary["scheme"])
     )

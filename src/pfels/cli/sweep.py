@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pfels.cli.options import Jobs, Json, Out, Preset, Seeds, Set, overrides, place, seed_list, stem, warm_up_workers
-from pfels.cli.progress import progress, watch
+from pfels.cli.options import (
+    Fresh,
+    Jobs,
+    Json,
+    Out,
+    Preset,
+    Seeds,
+    Set,
+    overrides,
+    place,
+    seed_list,
+    stem,
+    warm_up_workers,
+)
+from pfels.cli.progress import progress
+from pfels.cli.stored import Stored, say_older_page
 from pfels.cli.sweep_tables import show
 from pfels.errors import InputError
 from pfels.report.terminal import print_json, say
@@ -30,6 +43,7 @@ def command(
         str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N parts of the grid.")
     ] = None,
     out: Out = None,
+    fresh: Fresh = False,
     json: Json = False,
 ) -> None:
     """Run a grid of settings. Finished points are skipped, unfinished ones continued.
@@ -49,6 +63,7 @@ def command(
         raise InputError("--grid: needed at least once, such as --grid compression.ratio=0.1,0.3")
     changed, numbers = overrides(settings, seed="--seeds"), seed_list(seeds)
     with progress() as display:
+        stored = Stored(display, fresh=fresh)
         if jobs > 1:
             warm_up_workers()  # while PyTorch is imported here
 
@@ -57,8 +72,8 @@ def command(
         table = parse_axes(axes)
         folder = out or place(f"{stem(preset)}-sweep", changed)
         found = sweep(
-            preset, table, seeds=numbers, overrides=changed, part=shard, jobs=jobs, out=folder,
-            watch=partial(watch, display),
+            preset, table, seeds=numbers, overrides=changed, part=shard, jobs=jobs, out=folder, fresh=fresh,
+            watch=stored.watch,
         )  # fmt: skip
     if json:
         print_json(found)
@@ -66,7 +81,9 @@ def command(
         show(found["points"], _title(found, stem(preset), shard))
     if "shard" in found:
         say(f"part {shard} alone: {_runs(found['shard'])}; the same sweep without --shard reads all and runs the rest")
+    stored.say()
     say(f"run directories: {folder}")
+    say_older_page(folder, stored.paths)
 
 
 def _title(found: Sweep, name: str, shard: str | None) -> str:

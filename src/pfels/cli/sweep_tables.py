@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pfels.report.terminal import PROVEN, print_notes, print_table, scientific, spread
+from pfels.report.terminal import ERRORS, PROVEN, print_notes, print_table, scientific, spread
 from pfels.report.text import at_most, claimed_epsilon, epsilon, listed, percent, seconds, short
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _results(points: Sequence[Named], axes: Sequence[str], first: str, title: st
     ]  # fmt: skip
     columns = (first, "energy", "channel uses", "airtime", "d", "rounds")
     several = len(points[0].row["seeds"]) > 1
-    about = ["±: standard deviation over the seeds."] * several + ["energy: Σ‖x‖² in units of σ₀²; d: parameters."]
+    about = [ERRORS] * several + ["energy: Σ‖x‖² in units of σ₀²; d: parameters."]
     print_table(columns, used, title="What it used", notes=about)
 
 

@@ -88,6 +88,11 @@ def stored_config(path: Path) -> Config:
     return validate(_parsed(path, follow=False))
 
 
+def stored_tables(path: Path) -> dict[str, Any]:
+    """The same as plain tables, unchecked: of a scheme from elsewhere, without importing it."""
+    return _parsed(path)
+
+
 def _tree(base: str | Path | Config, changed: Mapping[str, Any], *, tuned: bool) -> dict[str, Any]:
     """The tables of the base; where another scheme is asked for, without what is off by default and it does not use."""
     tree = base.said() if isinstance(base, Config) else _read(base)

@@ -160,20 +160,29 @@ class Config(Table):
 
     def flat(self) -> dict[str, Any]:
         """Every set key with its value, as `table.key`, in the order of the tree."""
-        tree = self.tree()
-        tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
-        inner = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
-        return {key: value for key, value in tree.items() if key not in tables} | inner
+        return flattened(self.tree())
 
     def digest(self, *, leaving_out: Collection[str] = NEUTRAL_KEYS) -> str:
         """A hash of all that can change a result."""
-        kept = {key: value for key, value in self.flat().items() if key not in leaving_out}
-        kept = {key: value for key, value in kept.items() if LATER_KEYS.get(key) != value}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+        return digest_of(self.flat(), leaving_out=leaving_out)
 
     def to_toml(self) -> str:
         """The whole config as TOML that `load_config` reads back."""
         return to_toml(self.tree())
+
+
+def flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of nested tables as `table.key`, those without a table first."""
+    tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
+    inner = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
+    return {key: value for key, value in tree.items() if key not in tables} | inner
+
+
+def digest_of(flat: Mapping[str, Any], *, leaving_out: Collection[str] = NEUTRAL_KEYS) -> str:
+    """A hash of all keys of a config that can change a result."""
+    kept = {key: value for key, value in flat.items() if key not in leaving_out}
+    kept = {key: value for key, value in kept.items() if LATER_KEYS.get(key) != value}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def _own(name: str, table: Any) -> OwnSettings:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pfels.data.cache import Progress
 from pfels.data.packages import REASON, SourceError
+from pfels.errors import shown
 
 ENDPOINT = "https://huggingface.co"
 TIMEOUT_S = 10
@@ -45,8 +46,11 @@ def pixels(image: Any, mode: str) -> NDArray[np.uint8]:
 
 def _reachable() -> bool:
     """Whether the hub answers; its own client would take half a minute to give up."""
+    endpoint = os.environ.get("HF_ENDPOINT") or ENDPOINT
+    if not endpoint.lower().startswith("https://"):
+        raise SourceError(f"HF_ENDPOINT = {shown(endpoint, maximum=REASON)}: must begin with https://")
     try:
-        request = urllib.request.Request(os.environ.get("HF_ENDPOINT", ENDPOINT), method="HEAD")
+        request = urllib.request.Request(endpoint, method="HEAD")
         urllib.request.urlopen(request, timeout=TIMEOUT_S).close()
     except urllib.error.HTTPError:
         return True

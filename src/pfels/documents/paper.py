@@ -209,3 +209,4 @@ class Reproduction(Results):
     command: str  # the command that makes it
     notes: list[str]  # what was trained, and how ε and η were chosen
     files: list[str]  # the files written
+    asked: NotRequired[dict[str, object]]  # only in the file: what was asked for; the same again replaces the files

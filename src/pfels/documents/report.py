@@ -50,4 +50,5 @@ class Report(TypedDict):
     unfinished: list[str]  # paths of the unfinished runs
     damaged: list[DamagedRun]  # directories left out as damaged
     copies: list[CopiedRun]  # runs left out as copies
+    unknown_code: list[str]  # runs whose code from outside pfels is not recorded: means may mix several versions of it
     studies: list[ReportComparison]  # one per data set and network

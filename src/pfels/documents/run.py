@@ -25,16 +25,16 @@ class RoundRecord(TypedDict):
     """One line of `rounds.jsonl`."""
 
     round: Count  # t, from 0; as in the report; the terminal and TensorBoard count rounds done, t + 1
-    cohort: list[Count]  # devices drawn
+    cohort: list[Count]  # devices drawn, by number
     participants: Count  # how many of them were heard
-    silent: Count  # how many were not: silent by choice, diverged, or no answer
+    silent: Count  # how many were not: silent by choice, diverged, or no answer; which: see `device_energy`
     echoes: NotRequired[Count]  # how many other devices were heard that repeat what they sent at their turn
     beta: Amount | None  # level β at which signals arrive; null: ideal links, or nobody sent
     limit: str | None  # what set β: power or privacy
     noise_multiplier: Amount | None  # z of the released sum; 0: no noise
     energy: Amount | None  # Σ‖x‖² of the round in units of σ₀²; null: ideal links
     energy_bound: Amount | None  # its expectation with every update at its norm bound
-    device_energy: list[Amount] | None  # ‖x‖² of each device of `cohort`; null: ideal links, or a deployment
+    device_energy: list[Amount] | None  # ‖x‖² of each of `cohort`, in order; 0: silent; null: ideal links, deployment
     subcarriers: Count  # channel uses of the round
     train_loss: Amount | None  # mean training loss of the devices heard; null: not finite, or none
     test_accuracy: Share | None  # after the round, if it was evaluated
@@ -57,13 +57,21 @@ class LinkTotals(TypedDict):
     privacy: RunPrivacy  # privacy of the whole run
 
 
+class Stopped(TypedDict):
+    """That a run ended early, because its `progress` raised `pfels.Stop`."""
+
+    planned_rounds: Count  # T of its config
+    reason: str  # the text that was given
+
+
 @document
 class Summary(TypedDict):
     """`summary.json`, `pfels run --json` and `Result.summary`: a finished run."""
 
     scheme: str  # the scheme
     seed: Count  # the seed, or the public label of a secret one
-    rounds: Count  # T
+    rounds: Count  # rounds done: T, or fewer if the run was stopped
+    stopped: NotRequired[Stopped]  # absent: all rounds were done
     dimension: Count  # d, the number of parameters
     engine: NotRequired[str]  # batched or threaded
     accuracy: Share  # test accuracy of the model delivered: the last one, or with server.average their average
@@ -83,6 +91,19 @@ class Summary(TypedDict):
 
 
 @document
+class ForeignCode(TypedDict):
+    """Code from outside `pfels` that took part in a run."""
+
+    role: str  # what it was in the run: scheme or play_round
+    name: str  # import name, such as `package.module:name`
+    distribution: str | None  # the installed distribution that it belongs to; null: none
+    version: str | None  # version of that
+    files: dict[str, str]  # SHA-256 of its source files, and of those that they import, installed packages left out
+    values: dict[str, str]  # SHA-256 of what no file says: functions without a file, arguments, variables
+    unknown: list[str]  # what could not be hashed: such a run is never taken for one with the same code
+
+
+@document
 class Environment(TypedDict):
     """`environment.json`: what a run was made with."""
 
@@ -90,6 +111,7 @@ class Environment(TypedDict):
     platform: NotRequired[str]  # operating system and processor
     cores: NotRequired[Count]  # cores available
     versions: NotRequired[dict[str, str]]  # versions of pfels and of what results depend on
+    code: NotRequired[list[ForeignCode]]  # code from outside pfels that took part; absent: none
     engine: NotRequired[str | None]  # batched or threaded; a resumed run keeps it
     data: NotRequired[dict[str, str]]  # SHA-256 of each file of the user's own data; a resumed run needs the same
     data_notes: NotRequired[list[DataNote]]  # what its privacy figures assume of the data; as in summary.json
@@ -143,3 +165,4 @@ class CheckpointNotes(TypedDict):
     totals: Totals  # totals up to there
     log_size: Count  # bytes of `rounds.jsonl` that belong to it
     log_sha256: str  # their hash
+    stopped: NotRequired[Stopped]  # the run ended here, before its last round

@@ -13,6 +13,7 @@ class Spread(TypedDict):
 
     mean: float  # mean
     std: float | None  # sample standard deviation; null: one seed
+    standard_error: float | None  # of the mean, which is what stands behind ±; null: one seed
 
 
 class Tuned(TypedDict):
@@ -26,10 +27,19 @@ class Tuned(TypedDict):
     epsilon_on_same_data: NotRequired[float | None]  # server ε had they been chosen on the private data; null: none
 
 
+class BySeed(TypedDict):
+    """The value of each seed, in the order of `seeds`."""
+
+    accuracy: list[float]  # test accuracy
+    loss: list[float | None]  # test loss; null: not finite
+    energy: list[float | None]  # Σ‖x‖² in units of σ₀²; null: ideal links
+
+
 class AggregateRow(TypedDict):
     """Runs that differ in their seed alone."""
 
     seeds: list[int]  # the seeds
+    by_seed: BySeed  # the value of each; only in the JSON
     rounds: int  # T
     dimension: int  # d
     accuracy: Spread  # test accuracy
@@ -58,6 +68,7 @@ class Comparison(TypedDict):
 
     schemes: dict[str, AggregateRow]  # one row per scheme
     pairs: list[Pair]  # every two schemes
+    asked: NotRequired[dict[str, object]]  # only in the file: what the command asked for; the same again replaces it
 
 
 class SweepRow(AggregateRow):

@@ -13,7 +13,7 @@ from pfels.documents.run import Environment, Summary
 from pfels.errors import InputError, quoted
 from pfels.experiment.checkpoint import Checkpoint
 from pfels.experiment.ledger import Ledger
-from pfels.experiment.link import frame_of, setting_of
+from pfels.experiment.link import frame_of, setting_of, stored_example
 from pfels.experiment.replay import SUMS, LogTotals, close
 from pfels.experiment.units import joules_per_energy
 from pfels.privacy.accountant import blind_server_loss
@@ -37,8 +37,9 @@ class Evidence:
     environment: Environment
 
 
-def require_agreement(summary: Summary, run: Evidence, path: Path) -> None:
-    """An InputError unless this is the summary of that run."""
+def require_agreement(summary: Summary, run: Evidence, path: Path, *, figures: bool = True) -> None:
+    """An InputError unless this is the summary of that run; without `figures` nothing is worked out that takes its
+    scheme."""
 
     def require(holds: object, name: str, value: object) -> None:
         if not holds:
@@ -47,22 +48,28 @@ def require_agreement(summary: Summary, run: Evidence, path: Path) -> None:
                 "restore it from a backup, or delete it, and --resume writes it again"
             )
 
-    for key in ("scheme", "seed", "rounds"):
-        require(summary[key] == getattr(run.config, key), key, summary[key])
-    require(run.found.rounds == run.last.round == run.config.rounds, "rounds", summary["rounds"])
+    stopped = summary.get("stopped")
+    planned = summary["rounds"] if stopped is None else stopped["planned_rounds"]
+    for key, value in (("scheme", summary["scheme"]), ("seed", summary["seed"]), ("rounds", planned)):
+        require(value == getattr(run.config, key), key, value)
+    require(stopped == run.last.stopped, "stopped", stopped)
+    require(run.found.rounds == run.last.round == summary["rounds"], "rounds", summary["rounds"])
     require(summary["dimension"] == run.last.dimension, "dimension", summary["dimension"])
     engine = summary.get("engine")
     require(engine is None or run.environment.get("engine") in (None, engine), "engine", engine)
     _require_scores(summary, run, require)
     _require_totals(summary, run.last.totals, run.config, require)
-    _require_privacy(summary["privacy"], run, require)
+    if figures:
+        _require_privacy(summary["privacy"], run, require)
 
 
 def _require_scores(summary: Summary, run: Evidence, require: Require) -> None:
     record = run.found.last
     assert record is not None, "a run has a round"
-    require(close(summary["accuracy"], record["test_accuracy"], relative=SUMS), "accuracy", summary["accuracy"])
-    require(close(summary["loss"], record["test_loss"], relative=ROUNDING), "loss", summary["loss"])
+    if record["test_accuracy"] is not None:  # a run may be stopped between two evaluations
+        require(close(summary["accuracy"], record["test_accuracy"], relative=SUMS), "accuracy", summary["accuracy"])
+        require(close(summary["loss"], record["test_loss"], relative=ROUNDING), "loss", summary["loss"])
+    require(record["test_accuracy"] is not None or "stopped" in summary, "accuracy", summary["accuracy"])
     require(not run.last.diverged or summary["loss"] is None, "loss", summary["loss"])
     model = summary.get("accuracy_last")
     if model is not None:
@@ -75,7 +82,9 @@ def _require_scores(summary: Summary, run: Evidence, require: Require) -> None:
     for name in ("accuracy", "accuracy_last", "chance"):  # shares of so many examples
         share: Any = summary.get(name)
         require(share is None or abs(share * count - round(share * count)) < 1e-6, name, share)
-    require(summary.get("chance", 1) > 0, "chance", summary.get("chance"))  # of the most frequent class there is one
+    classes = count if run.config.data.name == "file" else stored_example(run.config).classes
+    least, chance = 1 / classes, summary.get("chance", 1.0)  # the most frequent class has as many as the mean one
+    require(chance >= least * (1 - SUMS), "chance", chance)
 
 
 def _require_totals(summary: Summary, totals: Mapping[str, Any], config: Config, require: Require) -> None:
@@ -101,8 +110,9 @@ def _require_privacy(said: RunPrivacy, run: Evidence, require: Require) -> None:
     assert record is not None, "a run has a round"
     minimum = said["noise_multiplier_min"]
     require(close(minimum, known["noise_multiplier_min"], relative=SUMS), "noise_multiplier_min", minimum)
+    simulated = "carrier" not in run.environment
     for name in ("claimed", "exact_per_round", "server", "outsider"):
-        _require_figure(f"privacy.{name}", said[name], known[name], require)
+        _require_figure(f"privacy.{name}", said[name], known[name], require, simulated=simulated)
     for name, key in (("claimed_epsilon", "epsilon"), ("claimed_valid", "valid")):
         value, claim = said.get(name), dict(said["claimed"] or {})
         require(name not in said or value == claim.get(key), f"privacy.{name}", value)
@@ -116,13 +126,13 @@ def _require_privacy(said: RunPrivacy, run: Evidence, require: Require) -> None:
     if "blind_server" in said:
         outsider = PrivacyLoss.read(known["outsider"])
         blind = blind_server_loss(outsider, sampling=setting.sampling, on_air=True, antennas=setting.cell.antennas)
-        _require_figure("privacy.blind_server", said["blind_server"], blind.as_dict(), require)
+        _require_figure("privacy.blind_server", said["blind_server"], blind.as_dict(), require, simulated=simulated)
     _require_prices(said, ledger, run.config, require)
 
 
-def _require_figure(name: str, said: Any, known: Any, require: Require) -> None:
-    """A figure as it follows from the ledger. One that no assumption supports may be marked so, and never the other
-    way round."""
+def _require_figure(name: str, said: Any, known: Any, require: Require, *, simulated: bool) -> None:
+    """A figure as it follows from the ledger. In a deployment it may not be valid all the same, since others know the
+    noise."""
     if said is None or known is None:
         require(said is known, name, said)
         return
@@ -130,7 +140,7 @@ def _require_figure(name: str, said: Any, known: Any, require: Require) -> None:
     for key in ("delta", "adversary", "neighbours", "participations", "valid_below", "exceeds_100"):
         if key in said and key in known:
             require(said[key] == known[key], f"{name}.{key}", said[key])
-    require(known["valid"] or not said["valid"], f"{name}.valid", said["valid"])
+    require(said["valid"] == known["valid"] or not (simulated or said["valid"]), f"{name}.valid", said["valid"])
     require(_shows(said), f"{name}.display", said.get("display"))
 
 
@@ -140,7 +150,8 @@ def _shows(figure: ExplainedFigure) -> bool:
     if figure["epsilon"] is None or "display" not in figure:
         return not numbers
     value = float(numbers[-1].replace(",", "")) if numbers else math.nan
-    return figure["epsilon"] * (1 - 1e-3) <= value <= figure["epsilon"] * 1.01 + 1
+    whole = 1 if figure["epsilon"] > 100 else 0  # which is shown without digits after the point
+    return figure["epsilon"] * (1 - 1e-3) <= value <= figure["epsilon"] * 1.01 + whole
 
 
 def _require_same(name: str, said: Mapping[str, Any], known: Mapping[str, Any], require: Require) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from pfels.arrays import DeviceIds, Reals
 from pfels.documents.data import DataNote
 from pfels.documents.privacy import Assumption, RunPrivacy
+from pfels.experiment.forecast import forecast
 from pfels.experiment.link import Link
 from pfels.privacy.accountant import ServerLedger, blind_server_loss
 from pfels.privacy.assumptions import priced_assumptions
@@ -16,6 +17,7 @@ from pfels.privacy.events import OWN_NOISE, PrivacyLoss
 from pfels.privacy.gaussian import gaussian_epsilon
 from pfels.schemes.exposure import added_noise_factor, own_noise_costs, plan_round, relative_strengths
 from pfels.schemes.scheme import Scheme, adds_noise
+from pfels.uplink.frame import Frame
 
 ANTENNAS = (1, 2, 4, 8)  # for which every run is priced
 
@@ -123,3 +125,17 @@ def with_assumptions(
         found["assumptions"] = [*prices, *heard]
         found["server_by_antennas"] = {str(m): epsilon for m, epsilon in by_antennas.items()}
     return found
+
+
+def with_the_choice_to_stop(figures: RunPrivacy, link: Link, frame: Frame, *, rounds: int) -> RunPrivacy:
+    """The figures of a run that was stopped, with what they become if the choice of when to stop was no public one. A
+    choice that follows from what the server sees in any case is covered by the figure of all planned rounds."""
+    if figures["server"]["epsilon"] is None:
+        return figures
+    planned = forecast({"": link}, rounds=rounds, frame=frame)[""].ledger()
+    released = planned.server.worst(delta=link.setting.delta).epsilon
+    prices: list[Assumption] = [
+        {"name": f"when to stop follows from the models, so ε of {rounds} rounds", "epsilon": released},
+        {"name": "when to stop follows from devices' data, as train_loss does", "epsilon": None},
+    ]
+    return {**figures, "assumptions": [*figures.get("assumptions", []), *prices]}

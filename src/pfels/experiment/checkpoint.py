@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pfels.documents.run import Stopped
 from pfels.experiment.log import LogMark
 from pfels.runtime.files import written_atomically
 from pfels.runtime.lazy_torch import Tensor, torch
@@ -45,8 +46,9 @@ OPTIONAL = {
 class Checkpoint:
     """The state after `round` rounds: tensors by name, totals as JSON values, and the log up to there.
 
-    One that was read may hold some of its tensors only; `dimension` is the length of its model, and `diverged` says
-    that the model is not finite.
+    Of a run that was `stopped` it is the last one, which has no memory of devices to go on with. One that was read may
+    hold some of its tensors only; `dimension` is the length of its model, and `diverged` says that the model is not
+    finite.
     """
 
     round: int
@@ -55,6 +57,7 @@ class Checkpoint:
     mark: LogMark
     dimension: int = 0
     diverged: bool = False
+    stopped: Stopped | None = None
 
 
 def write(path: Path, checkpoint: Checkpoint, *, config: str) -> None:
@@ -67,6 +70,8 @@ def write(path: Path, checkpoint: Checkpoint, *, config: str) -> None:
         "log_size": checkpoint.mark.size,
         "log_sha256": checkpoint.mark.sha256.hexdigest(),
     }
+    if checkpoint.stopped is not None:
+        about["stopped"] = checkpoint.stopped
     text = json.dumps(about, sort_keys=True, allow_nan=False)
     with written_atomically(path) as file:
         for part in safetensors(checkpoint.tensors, {"pfels": f"{digest(checkpoint.tensors, text)} {text}"}):

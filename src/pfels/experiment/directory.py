@@ -4,7 +4,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,10 @@ from pfels.config.load import differing_keys, stored_config
 from pfels.config.tree import Config
 from pfels.data.cache import digest
 from pfels.data.checksums import checksums, same
-from pfels.documents.run import Environment, RoundRecord, Summary, Timing
+from pfels.documents.run import Environment, ForeignCode, RoundRecord, Summary, Timing
 from pfels.documents.validate import validated
 from pfels.errors import InputError, RunError
-from pfels.experiment import checkpoint, log, secret_seed, stored
+from pfels.experiment import checkpoint, code, log, secret_seed, stored
 from pfels.experiment.agreement import Evidence, require_agreement
 from pfels.experiment.card import Facts, privacy_card
 from pfels.experiment.checkpoint import Checkpoint
@@ -30,6 +30,8 @@ from pfels.runtime.files import PARTIAL, read_json, to_json, write_atomically
 from pfels.runtime.regular import writing
 from pfels.seeding import Secret
 
+RESULTS = ("summary.json", "checkpoint.safetensors")  # what a run that goes on, or is read, builds on
+
 
 def point_name(settings: Mapping[str, Any]) -> str:
     """A directory name that reads like the settings: `scheme=pfels,seed=0`."""
@@ -41,8 +43,8 @@ def point_name(settings: Mapping[str, Any]) -> str:
 class RunDirectory:
     """One run on disk, held by one process at a time."""
 
-    def __init__(self, path: Path, config: Config) -> None:
-        self.path, self.config, self.log = path, config, path / "rounds.jsonl"
+    def __init__(self, path: Path, config: Config, *, digest: str | None = None) -> None:
+        self.path, self.config, self.log, self._known = path, config, path / "rounds.jsonl", digest
 
     @property
     def summary(self) -> Summary | None:
@@ -50,9 +52,10 @@ class RunDirectory:
         content = read_json(self.path / "summary.json")
         return None if content is None else validated(Summary, content, f"{self.path / 'summary.json'}")
 
-    def finished(self) -> tuple[Summary, Checkpoint] | None:
+    def finished(self, *, figures: bool = True) -> tuple[Summary, Checkpoint] | None:
         """The summary and the last checkpoint of a finished run, held against its log and each other, or None where it
-        is not finished. Of the checkpoint the models are there, and the ledger."""
+        is not finished. Of the checkpoint the models are there, and the ledger. Without `figures` privacy figures are
+        taken from the summary, since working them out takes the scheme."""
         summary = self.summary
         if summary is None:
             return None
@@ -61,7 +64,7 @@ class RunDirectory:
         if checkpoint is None:
             raise InputError(f"{self.path}: finished, but its checkpoint is gone; delete it and start again")
         run = Evidence(self.config, found, checkpoint, self.environment)
-        require_agreement(summary, run, self.path / "summary.json")
+        require_agreement(summary, run, self.path / "summary.json", figures=figures)
         return summary, checkpoint
 
     @property
@@ -72,6 +75,8 @@ class RunDirectory:
     @cached_property  # every checkpoint holds it, and the file stays as it is
     def _digest(self) -> str:
         """The hash of the config that the run was begun with: the same data may be elsewhere now."""
+        if self._known is not None:
+            return self._known
         kept = self.path / "config.toml"
         return (stored_config(kept) if os.path.lexists(kept) else self.config).digest()
 
@@ -92,18 +97,7 @@ class RunDirectory:
         self._require_fit(resume, environment)
         with _writing(self.path, wrong_input=True):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{self.path}: another process is running in it; wait, or choose another --out"
-                ) from None
-            except OSError as error:
-                raise RunError(
-                    f"{self.path}: cannot be locked ({error.strerror}); choose an --out on a file system with locks"
-                ) from None
+        with self._held():
             started = self._require_fit(resume, environment)  # again: another process may have gone on until now
             last = self.checkpoint(dimension=dimension) if started else None
             stored.require_continuable(last, dimension, self.path)
@@ -117,8 +111,52 @@ class RunDirectory:
                 for leftover in self.path.glob(PARTIAL):
                     leftover.unlink()
             yield last
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep other processes out of the directory."""
+        with _writing(self.path, wrong_input=True):
+            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise InputError(f"{self.path}: another process is running in it; wait, or choose another --out") from None
+        except OSError as error:
+            os.close(lock)
+            raise RunError(
+                f"{self.path}: cannot be locked ({error.strerror}); choose an --out on a file system with locks"
+            ) from None
+        try:
+            yield
         finally:
             os.close(lock)
+
+    def require_same_code(self, now: Sequence[ForeignCode], *, derived: Collection[str] = ()) -> None:
+        """An InputError where the directory holds rounds that other code from outside this package made. `derived`
+        are settings that follow from the others and from the code, such as an ε that a budget sets."""
+        if self._is_begun(derived) and any((self.path / name).exists() for name in RESULTS):
+            code.require_same_code(self.path, self.config.scheme, self.environment, now)
+
+    def _is_begun(self, derived: Collection[str]) -> bool:
+        kept = self.path / "config.toml"
+        if derived and kept.is_file() and set(differing_keys(stored_config(kept), self.config)) <= set(derived):
+            return True
+        return check(self.path, self.config)
+
+    def discard(self, *, derived: Collection[str] = ()) -> bool:
+        """Delete what is stored of the run, so that it begins anew; whether there was one. The summary goes first, so
+        that a kill leaves an unfinished run, and the config stays, which says that the directory is this run's."""
+        if not self._is_begun(derived):
+            return False
+        with self._held(), _writing(self.path, wrong_input=True):
+            if (self.path / "begun.json").exists() or (self.path / secret_seed.NAME).exists():
+                raise InputError(f"{self.path}: a deployment's run cannot be made anew; choose another --out")
+            cards = (f"{IN_DIRECTORY}.privacy.json", f"{IN_DIRECTORY}.privacy.md")
+            for name in (*RESULTS, *cards, "rounds.jsonl", "timing.json", "environment.json"):
+                (self.path / name).unlink(missing_ok=True)
+            write_atomically(self.path / "config.toml", self.config.to_toml().encode())
+        return True
 
     def _require_fit(self, resume: bool, environment: Environment) -> bool:
         """Whether the run has begun; an InputError unless it may begin, or go on, as it is asked for."""
@@ -138,9 +176,16 @@ class RunDirectory:
             raise InputError(
                 f"{self.path}: begun with other data (environment.json has their checksums); give it those"
             )
+        if not started and log.members(self.config) > log.MEMBERS:
+            raise InputError(
+                f"cohort.size = {self.config.cohort.size}: a run directory holds rounds of at most {log.MEMBERS} "
+                f"devices, twice the size and 1,000 more; choose a smaller one"
+            )
         if started and os.path.lexists(self.log):
             with _reading(self.log), writing(self.log):
                 pass
+        if started and any((self.path / name).exists() for name in RESULTS):
+            code.require_same_code(self.path, self.config.scheme, begun, environment.get("code", []))
         _ = self.seconds  # which must be readable, too
         return started
 

@@ -6,13 +6,14 @@ from functools import cache
 from importlib.metadata import version
 
 from pfels.data.checksums import checksums
-from pfels.documents.run import Environment
+from pfels.documents.run import Environment, ForeignCode
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.setup import Experiment
 
 
-def environment(experiment: Experiment, deployment: Deployment | None) -> Environment:
-    """What an experiment is made with: versions, machine, engine, the user's own data, and what carries the rounds."""
+def environment(experiment: Experiment, deployment: Deployment | None, code: list[ForeignCode]) -> Environment:
+    """What an experiment is made with: versions, machine, engine, code from outside, the user's own
+    data, and what carries the rounds."""
     data = experiment.config.data
     about: Environment = {
         "python": platform.python_version(),
@@ -21,6 +22,8 @@ def environment(experiment: Experiment, deployment: Deployment | None) -> Enviro
         "versions": {name: _version(name) for name in ("pfels", "torch", "numpy", "scipy", "dp-accounting")},
         "engine": experiment.training.engine,
     }
+    if code:
+        about["code"] = code
     if own := checksums(data.name, data.path):
         about["data"] = own
     if experiment.data_notes:

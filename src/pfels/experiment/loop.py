@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,15 +13,17 @@ from torch import Tensor
 
 from pfels.config.load import require_config
 from pfels.config.tree import Config
-from pfels.documents.run import Environment, RoundRecord, Summary
-from pfels.errors import InputError, RunError
-from pfels.experiment.assumptions import with_assumptions, with_data_notes
+from pfels.documents.run import Environment, RoundRecord, Stopped, Summary
+from pfels.errors import InputError, RunError, Stop, one_line
+from pfels.experiment.assumptions import with_assumptions, with_data_notes, with_the_choice_to_stop
 from pfels.experiment.checkpoint import Checkpoint
+from pfels.experiment.code import foreign_code
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory, check
 from pfels.experiment.environment import environment
 from pfels.experiment.link import Link, frame_of
 from pfels.experiment.origin import made_here, stored
+from pfels.experiment.pace import Pace
 from pfels.experiment.result import Result
 from pfels.experiment.setup import Experiment, build, require_memory
 from pfels.experiment.state import RunState, delivered
@@ -38,7 +40,6 @@ from pfels.training.local import evaluate
 
 Progress = Callable[[RoundRecord], None]
 Begin = Callable[[int], None]
-SLOW_CHECKPOINT_S = 0.5
 PlayRound = Callable[[Experiment, RoundPlan, Tensor, Memory], RoundResult]
 
 
@@ -70,6 +71,7 @@ def run(
     out: str | Path | None = None,
     *,
     resume: bool = False,
+    fresh: bool = False,
     workers: int | None = None,
     progress: Progress = lambda record: None,
     begin: Begin = lambda rounds: None,
@@ -78,10 +80,17 @@ def run(
 ) -> Result:
     """Run an experiment, in memory or in the run directory `out`; a finished run there is read, not run again.
 
+    A run there that other code made, such as a scheme that has been edited since, is refused. `fresh` makes the run
+    there anew, and deletes what was stored of it before, nothing else.
+
     `workers` is how many threads to use where the config does not say; it changes no result. Ctrl-C saves a
     checkpoint at the last completed round before KeyboardInterrupt goes on to the caller. Under torchrun all processes
     work on the one run; only the leading one touches `out`, and the others' results hold the model alone. `begin` is
-    called with the rounds already done when everything is ready for the next one, and `progress` after each.
+    called with the rounds already done when everything is ready for the next one, and `progress` after each with its
+    record. To end the run early, with a result and a summary, `progress` raises `pfels.Stop`: privacy figures are then
+    those of the rounds done. They hold if that choice does not depend on devices' data. Where it follows from the
+    models or the test accuracy, those of all planned rounds hold, which the summary has among its assumptions; nothing
+    holds where it follows from `train_loss` or `device_energy`, which no noise hides.
     `play_round` plays a round; by default all devices are simulated here. `deployment` says what carries them, if they
     are not.
 
@@ -93,8 +102,10 @@ def run(
     require_config(config)
     called(progress=progress, begin=begin, play_round=play_round)
     workers, out = None if workers is None else whole("workers", workers), None if out is None else path_of("out", out)
-    if resume and out is None:
-        raise InputError("resume: needs the run directory to continue, as out")
+    if (resume or fresh) and out is None:
+        raise InputError(f"{'resume' if resume else 'fresh'}: needs the directory of the run, as out")
+    if resume and fresh:
+        raise InputError("resume: continues what is stored, and fresh deletes it; leave one of them out")
     ranks, watcher = Ranks.join(config.run.device), Watcher(begin, progress)
     with one_thread_each(), full_memory_in_one_line():
         if not ranks.leads:
@@ -104,9 +115,11 @@ def run(
             if play_round is simulate:
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
-            about = environment(experiment, deployment)
+            about = environment(experiment, deployment, foreign_code(config.scheme, play_round))
             return _play(experiment, about, None, None, watcher, play_round, deployment)
-        return _lead(RunDirectory(out, config), ranks, resume, workers, watcher, play_round, deployment)
+        directory = RunDirectory(out, config)
+        resume = directory.discard() if fresh else resume
+        return _lead(directory, ranks, resume, workers, watcher, play_round, deployment)
 
 
 def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
@@ -118,6 +131,8 @@ def _follow(config: Config, ranks: Ranks, workers: int | None) -> Result:
         state = replace(state.with_tensors(start.tensors, ranks.device), round=start.round)
     while state.round < config.rounds:
         state, _ = advance(experiment, state, simulate)
+        if state.round < config.rounds and ranks.stopped(False):
+            break
     nothing: Summary = {}  # type: ignore[typeddict-item]
     return Result(nothing, state.delivered.cpu(), list)
 
@@ -131,7 +146,8 @@ def _lead(  # noqa: PLR0917
     play_round: PlayRound,
     deployment: Deployment | None,
 ) -> Result:
-    config = directory.config
+    config, code = directory.config, foreign_code(directory.config.scheme, play_round)
+    directory.require_same_code(code)
     if check(directory.path, config) and (finished := directory.finished()) is not None:
         summary, last = finished
         ranks.send_start(Start(directory.engine or "", config.rounds, dict(last.tensors)))
@@ -142,7 +158,7 @@ def _lead(  # noqa: PLR0917
     experiment = build(config, workers=workers, engine=directory.engine, ranks=ranks, seed=secret)
     if play_round is simulate:
         require_memory(experiment, copies=3)
-    engine, about = experiment.training.engine, environment(experiment, deployment)
+    engine, about = experiment.training.engine, environment(experiment, deployment, code)
     d = experiment.network.dimension
     with directory.opened(resume=resume, environment=about, secret=secret, dimension=d) as checkpoint:
         start = Start(engine, checkpoint.round, dict(checkpoint.tensors)) if checkpoint else Start(engine, 0, {})
@@ -162,7 +178,7 @@ def _play(  # noqa: PLR0917
     config = experiment.config
     records: list[RoundRecord] = []
     record: RoundRecord | None = None
-    state = RunState.fresh(experiment)
+    state, stopped = RunState.fresh(experiment), None if checkpoint is None else checkpoint.stopped
     if checkpoint is not None:
         state = state.restored(checkpoint, experiment)
     began = time.perf_counter() - (directory.seconds if directory else 0.0)
@@ -172,11 +188,11 @@ def _play(  # noqa: PLR0917
     def save() -> None:
         if directory is not None:
             with pace.saving():
-                directory.save(state.checkpoint(), seconds=time.perf_counter() - began)
+                directory.save(replace(state.checkpoint(), stopped=stopped), seconds=time.perf_counter() - began)
 
     watcher.begin(state.round)
     try:
-        while state.round < config.rounds:
+        while state.round < config.rounds and stopped is None:
             after, record = advance(experiment, state, play_round)
             if deployment is not None:
                 record = deployment.checked_record(record)
@@ -185,7 +201,9 @@ def _play(  # noqa: PLR0917
                 records.append(record)
             if pace.due(state.round) and state.round < config.rounds:
                 save()
-            watcher.progress(record)
+            stopped = _told(watcher, record, config.rounds)
+            if state.round < config.rounds:
+                experiment.ranks.stopped(stopped is not None)
         state = replace(state, memory=Memory())  # a finished run holds nothing of a single device
         save()
     except KeyboardInterrupt:
@@ -201,11 +219,24 @@ def _play(  # noqa: PLR0917
     if record is None:  # an earlier process ended between the last round and the summary
         assert directory is not None, "a run in memory has a first round"
         record = directory.records(state.mark)[-1]
-    summary = _summary(experiment, state, record, began, over_air=play_round is simulate)
+    over_air = play_round is simulate
+    summary = _summary(experiment, state, record, began, over_air=over_air, stopped=stopped)
     if deployment is not None:
         summary["privacy"] = deployment.checked_privacy(summary["privacy"])
-    elif play_round is not simulate:
+    elif not over_air:
         summary["privacy"]["audited"] = False
+    return _finished(experiment, about, directory, state, summary, records)
+
+
+def _finished(  # noqa: PLR0917
+    experiment: Experiment,
+    about: Environment,
+    directory: RunDirectory | None,
+    state: RunState,
+    summary: Summary,
+    records: list[RoundRecord],
+) -> Result:
+    """The result of a run that has ended, which its directory keeps if it has one."""
     model = state.delivered.cpu()
     origin = made_here(experiment, about, summary, model, None if directory is None else directory.path)
     if directory is None:
@@ -214,25 +245,14 @@ def _play(  # noqa: PLR0917
     return Result(summary, model, partial(directory.records, state.mark), origin)
 
 
-class Pace:
-    """When a checkpoint is due: every `every` rounds, except that one that takes long is not written so often that it
-    would take more than a twentieth of the time. `every` = 1 means every round, whatever it takes."""
-
-    def __init__(self, every: int) -> None:
-        self.every, self.took, self.ended = every, 0.0, 0.0
-
-    def due(self, rounds: int) -> bool:
-        """Whether to save after this many rounds."""
-        soon = self.took > SLOW_CHECKPOINT_S and time.perf_counter() - self.ended < 20 * self.took
-        return rounds % self.every == 0 and (self.every == 1 or not soon)
-
-    @contextmanager
-    def saving(self) -> Iterator[None]:
-        """Take the time of a checkpoint."""
-        began = time.perf_counter()
-        yield
-        self.ended = time.perf_counter()
-        self.took = self.ended - began
+def _told(watcher: Watcher, record: RoundRecord, planned: int) -> Stopped | None:
+    """Show a round to the caller, who may end the run with it; the last round ends the run in any case."""
+    try:
+        watcher.progress(record)
+    except Stop as stop:
+        if record["round"] + 1 < planned:
+            return {"planned_rounds": planned, "reason": one_line(stop)}
+    return None
 
 
 def advance(experiment: Experiment, state: RunState, play_round: PlayRound) -> tuple[RunState, RoundRecord]:
@@ -260,37 +280,53 @@ def _averaged(state: RunState, theta: Tensor, t: int, average: float) -> Tensor:
     return weight * state.delivered + (1 - weight) * theta
 
 
-def _summary(experiment: Experiment, state: RunState, record: RoundRecord, began: float, *, over_air: bool) -> Summary:
-    """The summary of a finished run, with the scores of its last record."""
+def _summary(
+    experiment: Experiment,
+    state: RunState,
+    record: RoundRecord,
+    began: float,
+    *,
+    over_air: bool,
+    stopped: Stopped | None,
+) -> Summary:
+    """The summary of a finished run, with the scores of its last record; one that was stopped between two evaluations
+    is evaluated here."""
     config = experiment.config
     link, totals = (
         Link(experiment.scheme, experiment.draws),
         state.ledger.summary(experiment.setting, slot_s=frame_of(config).slot_s),
     )
     totals["privacy"] = with_assumptions(
-        totals["privacy"], state.ledger.server, link, rounds=config.rounds, over_air=over_air
+        totals["privacy"], state.ledger.server, link, rounds=state.round, over_air=over_air
     )
     totals["privacy"] = with_data_notes(
         totals["privacy"], experiment.data_notes, state.ledger.server, delta=experiment.setting.delta
     )
-    accuracy = record["test_accuracy"]
-    assert accuracy is not None, "the last round is evaluated"
-    last = accuracy if state.average is None else record.get("test_accuracy_last")
-    return {
+    if stopped is not None:
+        totals["privacy"] = with_the_choice_to_stop(totals["privacy"], link, frame_of(config), rounds=config.rounds)
+    accuracy, loss, last = record["test_accuracy"], record["test_loss"], record.get("test_accuracy_last")
+    if accuracy is None:
+        accuracy, loss = _evaluate(experiment, state.delivered)
+    if last is None:
+        last = accuracy if state.average is None else _evaluate(experiment, state.theta)[0]
+    summary: Summary = {
         "scheme": config.scheme,
         "seed": config.seed,
-        "rounds": config.rounds,
+        "rounds": state.round,
         "dimension": experiment.network.dimension,
         "engine": experiment.training.engine,
         "accuracy": accuracy,
-        "accuracy_last": _evaluate(experiment, state.theta)[0] if last is None else last,
-        "loss": record["test_loss"],
+        "accuracy_last": last,
+        "loss": loss,
         "chance": float(experiment.federation.test.y.bincount().max()) / len(experiment.federation.test),
         "test_examples": len(experiment.federation.test),
-        **totals,
+        **totals,  # type: ignore[typeddict-item]  # which has no `stopped`
         "radiated_j": None if totals["energy"] is None else totals["energy"] * joules_per_energy(config),
         "seconds": round(time.perf_counter() - began, 3),
     }
+    if stopped is not None:
+        summary["stopped"] = stopped
+    return summary
 
 
 def _evaluate(experiment: Experiment, theta: Tensor) -> tuple[float, float | None]:

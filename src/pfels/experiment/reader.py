@@ -124,7 +124,7 @@ def _versions(path: Path) -> list[tuple[int, int, int]]:
 
 
 def _read(path: Path) -> StoredRun:
-    config = _config(path)
+    config = read_config(path)
     environment = validated(Environment, _object(path / "environment.json") or {}, "environment.json")
     summary = _summary(path, config)
     totals, columns = LogTotals(), _Columns(config)
@@ -132,8 +132,8 @@ def _read(path: Path) -> StoredRun:
         found = stored.verified(path, config, config.digest(), wanted=lambda name: name not in ROWS, looking=True)
         for record in _records(path, config, found, totals):
             columns.add(record)
-        if totals.rounds < config.rounds and summary is not None:
-            raise InputError(f"rounds.jsonl: holds {totals.rounds} rounds of a run of {config.rounds}")
+        if summary is not None and totals.rounds != summary["rounds"]:
+            raise InputError(f"rounds.jsonl: holds {totals.rounds} rounds of a run of {summary['rounds']}")
         if summary is not None:
             _require_agreement(summary, totals, found, config, environment)
     except InputError as error:
@@ -167,7 +167,7 @@ def _require_agreement(
     if found is None:
         raise InputError("checkpoint.safetensors: is missing, and with it what the summary must agree with")
     notes, count, diverged = found.notes, found.entries["theta"].count, not found.finite["theta"]
-    last = Checkpoint(notes["round"], found.tensors, notes["totals"], LogMark(), count, diverged)
+    last = Checkpoint(notes["round"], found.tensors, notes["totals"], LogMark(), count, diverged, notes.get("stopped"))
     require_agreement(summary, Evidence(config, totals, last, environment), Path("summary.json"))
 
 
@@ -218,7 +218,8 @@ def _candidates(top: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _config(path: Path) -> Config:
+def read_config(path: Path) -> Config:
+    """The config of the run in a directory."""
     try:
         if not os.path.lexists(path / "config.toml"):
             raise InputError("is missing")
@@ -242,7 +243,11 @@ def _summary(path: Path, config: Config) -> Summary | None:
     if content is None:
         return None
     summary = validated(Summary, content, "summary.json")
-    for key, found in (("scheme", summary["scheme"]), ("seed", summary["seed"]), ("rounds", summary["rounds"])):
+    stopped = summary.get("stopped")
+    if stopped is not None and summary["rounds"] >= stopped["planned_rounds"]:
+        raise InputError(f"summary.json: stopped after {summary['rounds']} of {stopped['planned_rounds']} rounds")
+    planned = summary["rounds"] if stopped is None else stopped["planned_rounds"]
+    for key, found in (("scheme", summary["scheme"]), ("seed", summary["seed"]), ("rounds", planned)):
         if found != getattr(config, key):
             raise InputError(f"summary.json: {key} = {found}, but config.toml has {getattr(config, key)}")
     return summary

@@ -53,13 +53,15 @@ class LogTotals:
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a verified checkpoint says of the log: so many rounds and bytes, their hash, the totals and the ledger."""
+    """What a verified checkpoint says of the log: so many rounds and bytes, their hash, the totals, the ledger,
+    and whether no round follows."""
 
     round: int
     log_size: int
     log_sha256: str
     totals: Mapping[str, Any]
     ledger: Ledger
+    last: bool
 
 
 def records(log: Log, sealed: Sealed | None, totals: LogTotals, config: Config, path: Path) -> Iterator[RoundRecord]:
@@ -69,10 +71,9 @@ def records(log: Log, sealed: Sealed | None, totals: LogTotals, config: Config, 
     """
     if sealed is not None and log.marked(sealed.log_size, rounds=sealed.round).sha256.hexdigest() != sealed.log_sha256:
         raise InputError(f"{path}: truncated or altered; it no longer fits the checkpoint")
-    finished = sealed is not None and sealed.round == config.rounds
     if sealed is not None and sealed.round == 0:
         _require_agreement(sealed, totals, config, path)
-    for record in log.records(size=sealed.log_size if sealed is not None and finished else None):
+    for record in log.records(size=sealed.log_size if sealed is not None and sealed.last else None):
         totals.add(record, config)
         if sealed is not None and totals.rounds == sealed.round:
             _require_agreement(sealed, totals, config, path)
@@ -85,7 +86,7 @@ def _require_agreement(sealed: Sealed, found: LogTotals, config: Config, path: P
 
     def require(holds: bool, name: str) -> None:
         if not holds:
-            raise InputError(f"{path}: truncated or altered; its rounds do not add up to the checkpoint's {name}")
+            raise InputError(f"{path}: truncated or altered: its rounds do not add up to the checkpoint's {name}")
 
     for name in ("energy", "energy_bound"):
         require(close(said[name], getattr(found, name), relative=SUMS), name)

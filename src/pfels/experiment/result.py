@@ -48,7 +48,8 @@ class Result:
             return "Result(the leading process has it)"
         about = self.summary
         accuracy = f"accuracy {about['accuracy']:.4f}"
-        return f"Result({about['scheme']}, seed {about['seed']}, {about['rounds']} rounds, {accuracy})"
+        of = f" of {about['stopped']['planned_rounds']}" if "stopped" in about else ""
+        return f"Result({about['scheme']}, seed {about['seed']}, {about['rounds']}{of} rounds, {accuracy})"
 
     def state_dict(self) -> dict[str, Tensor]:
         """The weights by name, in PyTorch's layout: copies, which fit `module()` and, without `pfels`, the networks of

@@ -30,7 +30,8 @@ def checkpoint(
                 break
         mark = file.marked(notes["log_size"], rounds=notes["round"])
     count, diverged = found.entries["theta"].count, not found.finite["theta"]
-    return Checkpoint(notes["round"], found.tensors, notes["totals"], mark, count, diverged)
+    stopped = notes.get("stopped")
+    return Checkpoint(notes["round"], found.tensors, notes["totals"], mark, count, diverged, stopped)
 
 
 def verified(
@@ -58,7 +59,8 @@ def records(
     if found is not None:
         notes = found.notes
         ledger = Ledger.restore(found.tensors, notes["totals"], devices=config.data.devices)
-        sealed = Sealed(notes["round"], notes["log_size"], notes["log_sha256"], notes["totals"], ledger)
+        last = notes["round"] == config.rounds or "stopped" in notes
+        sealed = Sealed(notes["round"], notes["log_size"], notes["log_sha256"], notes["totals"], ledger, last)
     return replay.records(file, sealed, totals, config, path / "rounds.jsonl")
 
 

@@ -22,6 +22,8 @@ def scalars(path: Path) -> Iterator[Callable[[RoundRecord], None]]:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("--tensorboard: TensorBoard is not installed; pip install pfels[tensorboard]") from None
+    if path.is_symlink():
+        raise InputError(f"{path}: a symbolic link; delete it, so that nothing is written elsewhere")
     writer: SummaryWriter | None = None
 
     def write(record: RoundRecord) -> None:

@@ -114,7 +114,7 @@ def train(message: Message, context: Context) -> Message:
         _check_round(request, experiment, context)
         plan = experiment.scheme.prepare(experiment.draws, request.round)
         _check_devices(request, plan, context)
-        limits.require_plan(experiment.scheme, plan, width=experiment.setting.dimension)
+        limits.require_plan(experiment.scheme, plan)
         context.state["done"] = ConfigRecord({"round": request.round})
         refused = _charge(experiment, plan, request, context)
         request = replace(request, devices=[device for device in request.devices if device not in refused])

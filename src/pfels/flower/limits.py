@@ -72,7 +72,7 @@ def require_model(theta: Tensor, *, dimension: int) -> None:
         raise InputError(f"a model with a parameter that is no number, or beyond {LARGEST_PARAMETER:g}")
 
 
-def require_plan(scheme: Scheme, plan: RoundPlan, *, width: int) -> None:
+def require_plan(scheme: Scheme, plan: RoundPlan) -> None:
     """An InputError for a round in which a sender's signal could be too small or too large for single precision, or
     for the lattice of the noise beside it."""
     for place, device in enumerate(plan.sending.tolist()):

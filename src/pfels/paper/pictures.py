@@ -90,14 +90,14 @@ def _name(points: Sequence[FigurePoint]) -> str:
 
 def _bars(axes: Axes, x: Sequence[float], points: Sequence[TrainedPoint], scheme: str) -> None:
     accuracies = [point["accuracy"] for point in points]
-    means, stds = [each["mean"] for each in accuracies], [each["std"] or 0.0 for each in accuracies]
-    axes.errorbar(x, means, yerr=stds, capsize=2, label=NAMES[scheme], **LOOKS[scheme])
+    means, errors = [each["mean"] for each in accuracies], [each["standard_error"] or 0.0 for each in accuracies]
+    axes.errorbar(x, means, yerr=errors, capsize=2, label=NAMES[scheme], **LOOKS[scheme])
 
 
 def _accuracy_against_p(axes: Axes, points: Sequence[TrainedPoint], benchmark: Benchmark) -> None:
     _bars(axes, [p["ratio"] for p in points], points, "pfels")
     _finish_against_p(axes, points, benchmark)
-    axes.set(ylabel="test accuracy")
+    axes.set(ylabel="test accuracy, mean ± standard error")
 
 
 def _bound_against_p(axes: Axes, points: Sequence[LinkPoint], benchmark: Benchmark, preferred: float) -> None:
@@ -122,7 +122,7 @@ def _accuracy_against_epsilon(axes: Axes, points: Sequence[TrainedPoint]) -> Non
         mine = [p for p in points if p["scheme"] == scheme]
         _bars(axes, [p["epsilon"] for p in mine], mine, scheme)
     _epsilon_axis(axes, [p["epsilon"] for p in points])
-    axes.set(ylabel="test accuracy, mean ± std", title=_name(points))
+    axes.set(ylabel="test accuracy, mean ± standard error", title=_name(points))
     axes.legend()
 
 

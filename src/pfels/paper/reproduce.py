@@ -27,13 +27,13 @@ from pfels.paper.targets import Target, check, find
 from pfels.privacy.checks import require_positive
 from pfels.runtime.arguments import path_of, seed_values, values, whole
 from pfels.runtime.csv_files import SENTENCES, to_csv
-from pfels.runtime.files import to_json, writable_folder, write_atomically
+from pfels.runtime.files import number_beside, to_json, writable_folder, write_atomically
 from pfels.seeding import TUNING_SEEDS
 
 if TYPE_CHECKING:
     from pfels.studies.sweep import Watch
 
-PER_SEED = ("values", "train_losses", "privacy_limited_shares")  # left to the JSON
+PER_SEED = ("train_losses", "privacy_limited_shares")  # left to the JSON
 NOT_DRAWN = ("table", "matched")
 LINK_NOTE = "no training; energy is expected, with every update at its norm bound"
 MATCHED_NOTE = (
@@ -53,13 +53,14 @@ def reproduce(
     preset: str | None = None,
     learning_rates: Sequence[float] | None = None,
     command: str | None = None,
+    fresh: bool = False,
     watch: "Watch | None" = None,
 ) -> Reproduction:
     """A table or figure of the paper, also written to `out` as JSON and CSV, a figure as PNG and PDF as well.
 
     `link` needs no training and has the paper's full size. `laptop` trains data that are available in place of the
     paper's, or `preset`; `paper` trains the paper's own settings. Every trained point has its own best learning rate
-    out of `learning_rates`. Finished runs under `out` are read, unfinished ones continued.
+    out of `learning_rates`. Finished runs under `out` are read, unfinished ones continued; `fresh` makes all anew.
 
     >>> import pfels, tempfile
     >>> table = pfels.reproduce("table-cifar10", seeds=[0], overrides={"rounds": 5}, out=tempfile.mkdtemp())
@@ -83,7 +84,7 @@ def reproduce(
         results = _link(wanted, seeds, changed)
     else:
         notes = [_note(each) for each in stand_ins]
-        results = _trained(wanted, stand_ins, seeds=seeds, jobs=jobs, out=folder / "runs", watch=watch)
+        results = _trained(wanted, stand_ins, seeds=seeds, jobs=jobs, out=folder / "runs", fresh=fresh, watch=watch)
     document: Reproduction = {
         "target": target,
         "title": _title(wanted, stand_ins),
@@ -91,10 +92,14 @@ def reproduce(
         "seeds": list(seeds),
         "command": command or f"pfels reproduce {target} --scale {scale}",
         "notes": notes,
-        **results,
+        **results,  # type: ignore[typeddict-item]  # which has no `asked`
         "files": [],
     }
-    document["files"] = write_files(document, wanted.kind, folder / f"{target}-{scale}")
+    asked = {
+        "seeds": list(seeds), "settings": changed, "preset": preset,
+        "learning_rates": learning_rates and list(learning_rates),
+    }  # fmt: skip
+    document["files"] = write_files(document, wanted.kind, folder, f"{target}-{scale}", asked=asked)
     return document
 
 
@@ -160,7 +165,14 @@ def _beside_end(point: LinkCurvePoint, beside: Mapping[str, BesidePrinted], *, r
 
 
 def _trained(
-    target: Target, stand_ins: Sequence[StandIn], *, seeds: Sequence[int], jobs: int, out: Path, watch: "Watch | None"
+    target: Target,
+    stand_ins: Sequence[StandIn],
+    *,
+    seeds: Sequence[int],
+    jobs: int,
+    out: Path,
+    fresh: bool,
+    watch: "Watch | None",
 ) -> Results:
     """A target with training."""
     from pfels.paper import trained  # not before it is needed: PyTorch takes seconds to import
@@ -169,7 +181,8 @@ def _trained(
     points: list[PaperPoint] = []
     verdicts: list[Claim] = []
     for each in stand_ins:
-        tuned = run_tuned(each, trained.settings(target.kind, each), seeds=seeds, jobs=jobs, out=out, watch=watch)
+        settings = trained.settings(target.kind, each)
+        tuned = run_tuned(each, settings, seeds=seeds, jobs=jobs, out=out, fresh=fresh, watch=watch)
         benchmark, where = each.benchmark, each.name
         if target.kind == "table":
             own = each.preset == benchmark.preset
@@ -207,8 +220,12 @@ def _printed(benchmark: Benchmark, *, full_scale: bool) -> Mapping[str, Printed]
     return benchmark.printed if full_scale else None
 
 
-def write_files(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]:
-    """Write the document under this stem and return the names of the files; figures are drawn as well."""
+def write_files(
+    document: Mapping[str, Any], kind: str, folder: Path, name: str, *, asked: Mapping[str, Any]
+) -> list[str]:
+    """Write the document into the folder and return the names of the files; figures are drawn as well. Files of a
+    document that was asked for otherwise are kept: the new ones have a number in their names."""
+    stem = folder / f"{name}{number_beside(folder, [name], asked)}"
     suffixes = [".json", ".csv"]
     rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
     write_atomically(stem.with_suffix(".csv"), to_csv(rows, leaving_out=(*SENTENCES, *PER_SEED)))
@@ -219,5 +236,5 @@ def write_files(document: Mapping[str, Any], kind: str, stem: Path) -> list[str]
         heading = [document["title"], document["command"]]
         draw(document["points"], kind, stem, heading=heading, preferred=document.get("preferred_ratio", {}))
     files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
-    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
+    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files, "asked": dict(asked)}))
     return files

@@ -53,6 +53,7 @@ def run_tuned(
     seeds: Sequence[int],
     jobs: int,
     out: Path,
+    fresh: bool,
     watch: Watch | None,
 ) -> list[TunedPoint]:
     """Every point at the learning rate with the best mean final accuracy over the tuning seeds, run for all seeds.
@@ -67,21 +68,21 @@ def run_tuned(
     chosen = [rates[0]] * len(settings)
     if len(rates) > 1:
         tries = [[_runs(stand_in, each, rate, TUNING_SEEDS, out) for rate in rates] for each in settings]
-        finished = iter(_run([point for by_rate in tries for some in by_rate for point in some], jobs, watch))
+        finished = iter(_run([point for by_rate in tries for some in by_rate for point in some], jobs, fresh, watch))
         for i, by_rate in enumerate(tries):
             means = [statistics.fmean(next(finished)["accuracy"] for _ in some) for some in by_rate]
             chosen[i] = rates[means.index(max(means))]
     runs = [_runs(stand_in, each, rate, seeds, out) for each, rate in zip(settings, chosen, strict=True)]
-    finished = iter(_run([point for some in runs for point in some], jobs, watch))
+    finished = iter(_run([point for some in runs for point in some], jobs, fresh, watch))
     return [
         TunedPoint(each, rate, _at_edge(rate, rates), some, [next(finished) for _ in some])
         for each, rate, some in zip(settings, chosen, runs, strict=True)
     ]
 
 
-def _run(points: Sequence[Point], jobs: int, watch: Watch | None) -> list[Summary]:
+def _run(points: Sequence[Point], jobs: int, fresh: bool, watch: Watch | None) -> list[Summary]:
     with (watch or unwatched)(points) as report:
-        return run_points(points, jobs=jobs, report=report)
+        return run_points(points, jobs=jobs, fresh=fresh, report=report)
 
 
 def _runs(stand_in: StandIn, settings: PointSettings, rate: float, seeds: Sequence[int], out: Path) -> list[Point]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pfels.documents.audit import Audit, AuditView
 
 NAMES: tuple[Literal["server"], Literal["models"]] = ("server", "models")
+NOISE = {"receiver": "receiver noise", "devices": "device noise", "server": "noise known"}
 COLUMNS = ("seen by", "ε claimed", "ε estimated", "95 % interval", "ε certified", "verdict")
 
 
@@ -28,12 +29,22 @@ def title(document: Audit, name: str) -> str:
 
 
 def rows(document: Audit) -> list[tuple[str, ...]]:
-    """One row per observer, and one for one canary alone."""
+    """One row per observer, one for one canary alone, one for the noise of each source, and one for the replay."""
     found = [_row(name, document["views"][name]) for name in NAMES]
     alone = document["alone"]
     if alone is not None:
         moved = _up(alone["epsilon"])
         found.append(("one canary", _up(alone["booked"]), moved, "exact", NONE, _word(alone["rejected"])))
+    emptied = document["emptied"]
+    if emptied is not None:
+        moved = "∞" if emptied["ratio"] is None else f"{_near(emptied['ratio'])} of it"
+        found.append(("one device", NONE, moved, "exact", NONE, _word(emptied["rejected"])))
+    for source in dict.fromkeys(each["noise"] for each in document["noise"]):
+        checks = [each for each in document["noise"] if each["noise"] == source]
+        least, rejected = min(each["p"] for each in checks), any(each["rejected"] for each in checks)
+        found.append((NOISE.get(source, source), NONE, NONE, f"p = {least:.1g}", NONE, _word(rejected)))
+    if document["replay"] is not None:
+        found.append(("replay", NONE, NONE, "exact", NONE, _word(document["replay"]["rejected"])))
     return found
 
 
@@ -42,7 +53,11 @@ def verdict(document: Audit) -> str:
     if document["stopped"]:
         return f"Rejected: a guard stopped the training ({document['stopped']})."
     if document["rejected"]:
-        return f"Rejected by {listed(document['rejected_by'])}: canaries give away more than is claimed."
+        by = [
+            each.split(")")[0] + ")" if " noise (" in each else each.split(": in")[0]
+            for each in document["rejected_by"]
+        ]
+        return f"Rejected by {listed(by)}: what is claimed does not hold."
     if document["claimed"]["epsilon"] is None:
         return "Nothing to reject: no noise hides the updates, so no ε is claimed, and nothing was tried."
     return "Not rejected: nothing that was tried gives away more than is claimed."
@@ -68,6 +83,41 @@ def notes(document: Audit) -> list[str]:
         lines.append(
             f"One canary: how far its data alone move what is received, beside the real devices; it sends "
             f"{times(alone['participations'])}. Not a statistic. Rejected where that exceeds what is booked for it."
+        )
+    return lines + _noise_notes(document)
+
+
+def _check(by: str) -> str:
+    """A check without what it saw."""
+    check, found, _ = by.partition("): ")
+    return f"{check})" if found else by.partition(": in round")[0]
+
+
+def _noise_notes(document: Audit) -> list[str]:
+    """What the checks of the noise and the replay ask, and what they saw where they reject."""
+    lines = []
+    if document["noise"]:
+        checks, rate = len(document["noise"]), document["noise"][0]["error_rate"]
+        lines.append(
+            f"Noise: what was received less the same without noise, in {checks} checks. p bounds the probability that "
+            f"honest noise looks as odd in one of them; the least is shown. Rejected below {rate:.1g}."
+        )
+    lines += [
+        f"Noise of {each['noise']}, {each['check']}: {each['saw']} (p = {each['p']:.0e})."
+        for each in document["noise"]
+        if each["rejected"]
+    ]
+    emptied, replay = document["emptied"], document["replay"]
+    if emptied is not None:
+        lines.append(
+            "One device: what the data of one real device move in one round, of another in every round: the maximum, "
+            "over what is booked for that round, as μ. Not a statistic."
+        )
+    if replay is not None:
+        saw = "" if replay["saw"] is None else f" What differs: {replay['saw']}."
+        lines.append(
+            "Replay: a copy of the server that never saw an update must reach the same estimates, to the bit, from "
+            f"what was received. Not a statistic.{saw}"
         )
     return lines
 

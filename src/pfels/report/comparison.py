@@ -1,10 +1,9 @@
 """`pfels compare` on a terminal: what each scheme reached and used, the settings chosen, and what is undecided."""
 
-import math
 from collections.abc import Sequence
 
-from pfels.documents.studies import AggregateRow, Comparison, Pair, Spread
-from pfels.report.terminal import PROVEN, claim_note, data_sentences, marked, not_audited, number
+from pfels.documents.studies import AggregateRow, Comparison, Pair
+from pfels.report.terminal import ERRORS, PROVEN, claim_note, data_sentences, marked, not_audited, number, spread
 from pfels.report.text import claimed_epsilon, counted, epsilon, listed, own_noise, server_is_smaller
 from pfels.schemes.registry import scheme_entry
 from pfels.studies.verdicts import Verdict
@@ -18,7 +17,7 @@ def rows(table: Comparison) -> list[Sequence[str]]:
     return [
         (
             marked(name, row),
-            accuracy(row["accuracy"], len(row["seeds"])),
+            spread(row["accuracy"], ".3f"),
             f"{row['subcarriers']:.2e}".replace("e+0", "e").replace("e+", "e"),
             "–" if row["energy"] is None else f"{row['energy']['mean']:.1e}".replace("e+0", "e").replace("e+", "e"),
             claimed_epsilon(row["privacy"]["claimed"]),
@@ -27,13 +26,6 @@ def rows(table: Comparison) -> list[Sequence[str]]:
         )
         for name, row in table["schemes"].items()
     ]
-
-
-def accuracy(figure: Spread, seeds: int) -> str:
-    """A mean with its standard error, which one seed does not have."""
-    if figure["std"] is None:
-        return f"{figure['mean']:.3f}"
-    return f"{figure['mean']:.3f}±{figure['std'] / math.sqrt(seeds):.3f}"
 
 
 def chosen(table: Comparison) -> tuple[Sequence[str], list[Sequence[str]]]:
@@ -113,7 +105,7 @@ def notes(table: Comparison) -> list[str]:
     """What the columns mean, and against whom each ε holds."""
     every = list(table["schemes"].values())
     server, several = every[0]["privacy"]["server"], len(every[0]["seeds"]) > 1
-    found = ["±: standard error over the seeds."] if several else []
+    found = [ERRORS] if several else []
     known = [figure["why"] for row in every if (figure := row["privacy"]["server"])["epsilon"] and not figure["valid"]]
     found.append(
         f"server ε: against the server, over the whole training, for the worst device of the worst seed, at "

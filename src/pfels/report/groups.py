@@ -11,6 +11,7 @@ from pfels.arrays import Reals
 from pfels.config.scheme_settings import uses
 from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.studies import AggregateRow
+from pfels.experiment.code import brief
 from pfels.experiment.reader import StoredRun
 from pfels.experiment.units import joules_per_energy
 from pfels.report.looks import Look, looks
@@ -18,6 +19,7 @@ from pfels.schemes.registry import BudgetBy, is_foreign, scheme_entry, scheme_na
 from pfels.studies.aggregate import aggregate
 
 Settings = dict[str, Any]  # a config as `table.key`
+CODE = "code"  # beside the settings: the code from outside pfels that made a run
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Group:
 
     @property
     def row(self) -> AggregateRow | None:
-        """Means, standard deviations and the worst privacy figures of finished runs."""
+        """Means, standard errors and the worst privacy figures of finished runs."""
         summaries = [run.summary for run in self.runs if run.summary is not None]
         return aggregate(summaries) if summaries else None
 
@@ -123,7 +125,7 @@ class Comparison:
         order: Settings = {}  # of the config, also for what only some schemes use
         for group in self.groups:
             known, order = effective(group.runs[0]) | known, order | group.config.flat()
-        skip = {"seed", *self.differing}
+        skip = {"seed", CODE, *self.differing}
         return {key: known[key] for key in order | known if key in known and key not in skip}
 
 
@@ -133,15 +135,20 @@ def comparisons(runs: Sequence[StoredRun]) -> tuple[list[Comparison], list[tuple
     copies = []
     # The sort is stable: of two copies the one with more rounds is kept, then the first.
     for run in sorted(runs, key=lambda run: -run.rounds):
-        first = kept.setdefault(repr(used_settings(run.config)), run)
+        first = kept.setdefault(_identity(run), run)
         if first is not run:
             copies.append((run, first))
     tasks: dict[str, list[StoredRun]] = {}
     for run in runs:
-        if kept[repr(used_settings(run.config))] is run:
+        if kept[_identity(run)] is run:
             task = {k: v for k, v in run.config.flat().items() if k.startswith(("data.", "model."))}
             tasks.setdefault(repr(task), []).append(run)
     return [_comparison(members) for members in tasks.values()], copies
+
+
+def _identity(run: StoredRun) -> str:
+    """What two copies of a run have in common: all that can change the result."""
+    return repr((used_settings(run.config), brief(run.config.scheme, run.environment)))
 
 
 def thinned(count: int, *, limit: int) -> NDArray[np.int64]:
@@ -162,6 +169,8 @@ def effective(run: StoredRun) -> Settings:
     as that budget, since every seed has another one."""
     used, total = used_settings(run.config), run.config.privacy.total_epsilon
     used["privacy.delta"] = run.config.delta
+    if code := brief(run.config.scheme, run.environment):
+        used[CODE] = code
     if on_budget(run):
         used["privacy.epsilon"] = f"for a total of {total:g}"
     return used
@@ -179,17 +188,22 @@ def on_budget(run: StoredRun) -> bool:
 def _comparison(runs: Sequence[StoredRun]) -> Comparison:
     settings = [(run.config.scheme, effective(run)) for run in runs]
     keys = dict.fromkeys(key for _, flat in settings for key in flat if key != "seed")
-    differing = tuple(key for key in keys if _differs(key, settings))
+    found = [key for key in keys if _differs(key, settings)]
     within = {
-        name: [key for key in differing if _differs(key, [pair for pair in settings if pair[0] == name])]
+        name: [key for key in found if _differs(key, [pair for pair in settings if pair[0] == name])]
         for name, _ in settings
     }
+    differing = tuple(key for key in found if key != CODE or any(CODE in some for some in within.values()))
     gathered: dict[str, list[StoredRun]] = {}
     order = scheme_names()
     for run in sorted(runs, key=lambda run: (run.summary is None, order.index(run.config.scheme), run.config.seed)):
         flat = effective(run)
         key = repr([flat.get(name) for name in differing])
-        gathered.setdefault(key if run.summary is not None else f"{key}, {run.config.seed}, unfinished", []).append(run)
+        if run.summary is None:
+            key = f"{key}, {run.config.seed}, unfinished"
+        elif "stopped" in run.summary:  # with those that have as many rounds
+            key = f"{key}, stopped after {run.rounds}"
+        gathered.setdefault(key, []).append(run)
     styles = looks([members[0].config.scheme for members in gathered.values()])
     groups = [
         Group(i, _label(members[0], within[members[0].config.scheme]), tuple(members), styles[i])
@@ -213,6 +227,8 @@ def _label(run: StoredRun, differing: Sequence[str]) -> str:
             parts.append(f"{leaf if leaves.count(leaf) == 1 else key}={written(flat.get(key, 'unset'))}")
     if run.summary is None:
         parts.append(f"seed={run.config.seed} (unfinished)")
+    elif "stopped" in run.summary:
+        parts.append(f"stopped after {run.rounds} of {run.config.rounds} rounds")
     return ", ".join(parts)
 
 

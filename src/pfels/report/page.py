@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import itertools
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
@@ -10,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pfels.documents.report import Report
 from pfels.errors import InputError, visible
+from pfels.experiment.code import is_recorded
 from pfels.experiment.reader import Damaged, StoredRun, find
 from pfels.report import plots
 from pfels.report.groups import comparisons
@@ -25,8 +28,9 @@ from pfels.runtime.files import printable, write_atomically
 def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Report:
     """Write one page about all runs in a directory, or in several, and below; gives what went into it.
 
-    Without `out` the page is `report.html` in the directory, or in the current one if there are several. Damaged runs
-    are listed on the page; an InputError is raised only if there is no run to report.
+    Without `out` the page is `report.html` in the directory, or in the current one if there are several; a file of that
+    name that is something else is kept, and the page has a number in its name. Damaged runs are listed on the page; an
+    InputError is raised only if there is no run to report.
 
     >>> import pathlib, pfels, tempfile
     >>> out = pathlib.Path(tempfile.mkdtemp())
@@ -42,14 +46,16 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
         reasons = [f"{each.name}: {each.reason}" for each in damaged] or ["no directory given"]
         raise InputError(f"no run to report ({reasons[0]}{'; …' if len(reasons) > 1 else ''})")
     found, copies = comparisons(runs)
-    target = path_of("out", out) if out is not None else (places[0] if len(places) == 1 else Path()) / "report.html"
+    about = " ".join(map(printable, places)) if len(places) > 1 else "this folder"
+    target = path_of("out", out) if out is not None else _beside(places[0] if len(places) == 1 else Path(), about)
     name = printable(target)
     if target.is_dir():
         raise InputError(f"{name}: is a directory; --out must be a file, such as {name}/report.html")
     if target.suffix.lower() not in (".html", ".htm") or (target.exists() and not target.is_file()):
         raise InputError(f"{name}: --out must be a page, such as {printable(target.with_suffix('.html'))}")
     sections = [section(comparison, f"s{i}") for i, comparison in enumerate(found, 1)]
-    page = _page(target, sections, damaged, copies)
+    unknown = [run for run in runs if not is_recorded(run.config.scheme, run.environment)]
+    page = _page(target, sections, damaged, copies, unknown=unknown, about=about)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, page.encode())
@@ -61,8 +67,28 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
         "unfinished": [run.name for run in runs if run.summary is None],
         "damaged": [{"run": each.name, "reason": each.reason} for each in damaged],
         "copies": [{"run": copy.name, "of": first.name} for copy, first in copies],
+        "unknown_code": [run.name for run in unknown],
         "studies": [document(each) for each in sections],
     }
+
+
+def _beside(folder: Path, about: str) -> Path:
+    """Where a page goes that may replace one about the same runs, and no other file."""
+    for number in itertools.count(1):
+        path = folder / ("report.html" if number == 1 else f"report-{number}.html")
+        if not path.exists() or (path.is_file() and _is_about(path, about)):
+            return path
+    raise AssertionError("numbers never end")
+
+
+def _is_about(path: Path, about: str) -> bool:
+    """Whether a file is a page about these runs; one of an earlier version does not say."""
+    with path.open("rb") as file:
+        head = file.read(2**16).decode(errors="replace")
+    said = re.search(
+        r'<meta name="generator" content="pfels [^"]*">(?:\s*<meta name="pfels-runs" content="([^"]*)">)?', head
+    )
+    return said is not None and said[1] in (None, str(escape(about)))
 
 
 def _page(
@@ -70,6 +96,9 @@ def _page(
     sections: Sequence[Section],
     damaged: Sequence[Damaged],
     copies: Sequence[tuple[StoredRun, StoredRun]],
+    *,
+    unknown: Sequence[StoredRun],
+    about: str,
 ) -> str:
     from plotly.offline import get_plotlyjs
 
@@ -89,6 +118,8 @@ def _page(
         sections=sections,
         damaged=damaged,
         copies=copies,
+        unknown=unknown,
+        about=about,
         version=version("pfels"),
         figures=_embedded(figures),
         style=Markup(_asset("report.css")),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pfels.config.scheme_settings import uses
+from pfels.documents.run import ForeignCode
 from pfels.experiment.reader import StoredRun
 from pfels.report import text
 from pfels.report.groups import Comparison, Group, effective, written
@@ -86,8 +87,16 @@ def environments(runs: Sequence[StoredRun]) -> list[SharedEnvironment]:
     found: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
         facts = {key: value for key, value in run.environment.items() if key != "data_notes"}  # beside the figures
+        if "code" in run.environment:
+            facts["code"] = ", ".join(map(_code, run.environment["code"]))
         found.setdefault(tuple(_flattened(facts).items()), []).append(run.name)
     return [SharedEnvironment(dict(facts), names) for facts, names in found.items()]
+
+
+def _code(code: ForeignCode) -> str:
+    """Foreign code in a few words; the hashes of its files are in environment.json."""
+    version = f" {code['version']}" if code["version"] else ""
+    return f"{code['role']} {code['name']}{version}, {text.counted(len(code['files']), 'file')}"
 
 
 def _flattened(environment: Mapping[str, object]) -> dict[str, str]:

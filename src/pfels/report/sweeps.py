@@ -1,11 +1,10 @@
 """Settings that were swept: the accuracy against each of them."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pfels.report import text
-from pfels.report.groups import Comparison, Group, Settings, effective, written
+from pfels.report.groups import CODE, Comparison, Group, Settings, effective, written
 
 MAX_LINES = 12
 
@@ -69,7 +68,7 @@ class Sweep:
 def sweeps(comparison: Comparison) -> list[Sweep]:
     """Every setting of which some scheme has two values or more, all else being equal."""
     finished = [group for group in comparison.groups if group.finished]
-    keys = [key for key in comparison.differing if key != "scheme"]
+    keys = [key for key in comparison.differing if key not in ("scheme", CODE)]
     found = [(key, _lines(key, comparison.differing, finished)) for key in keys]
     return [Sweep(key, lines[:MAX_LINES], len(lines[MAX_LINES:])) for key, lines in found if lines]
 
@@ -83,8 +82,8 @@ def _lines(key: str, differing: Sequence[str], groups: Sequence[Group]) -> list[
             continue
         rest = {other: flat.get(other) for other in differing if other != key} | {"scheme": group.config.scheme}
         accuracy = group.row["accuracy"]
-        error = None if accuracy["std"] is None else accuracy["std"] / math.sqrt(len(group.runs))
-        together.setdefault(repr(rest), []).append(Point(flat[key], group, accuracy["mean"], error))
+        point = Point(flat[key], group, accuracy["mean"], accuracy["standard_error"])
+        together.setdefault(repr(rest), []).append(point)
         others[repr(rest)] = rest
     kept = {place: points for place, points in together.items() if len(points) > 1}
     lines = [Line(_label(others[place], [others[p] for p in kept]), _ordered(points)) for place, points in kept.items()]

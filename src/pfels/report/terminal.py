@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pfels.documents.studies import AggregateRow, SchemePlan, Spread
     from pfels.privacy.calibration import Budget
 
+ERRORS = "±: standard errors over the seeds."
 PROVEN = (
     "proven, assuming receiver noise ≥ σ₀, exact gains and one antenna (or as set), no eavesdropper, untuned settings "
     "and a secret seed: docs/privacy.md#assumptions"
@@ -98,22 +99,25 @@ def data_sentences(privacies: Iterable[RunPrivacy]) -> list[str]:
 
 
 def scientific(figure: Spread | None, *, digits: int = 1) -> str:
-    """Mean ± standard deviation of a large number, with one power of ten for both."""
-    if figure is None:
-        return "–"
-    if figure["mean"] <= 0:
+    """A large mean ± its standard error, with one power of ten for both."""
+    return "–" if figure is None else large(figure["mean"], figure["standard_error"], digits=digits)
+
+
+def large(value: float, error: float | None = None, *, digits: int = 1) -> str:
+    """A large number, with its standard error if it has one."""
+    if value <= 0:
         return "0"
-    power = math.floor(math.log10(figure["mean"]))
-    if figure["std"] is None:
-        return f"{figure['mean'] / 10**power:.{digits}f}e{power}"
-    return f"({figure['mean'] / 10**power:.{digits}f}±{figure['std'] / 10**power:.{digits}f})e{power}"
+    power = math.floor(math.log10(value))
+    if error is None:
+        return f"{value / 10**power:.{digits}f}e{power}"
+    return f"({value / 10**power:.{digits}f}±{error / 10**power:.{digits}f})e{power}"
 
 
 def spread(figure: Spread | None, form: str) -> str:
-    """Mean ± standard deviation."""
-    if figure is None or figure["std"] is None:
+    """A mean ± its standard error, which one seed does not have."""
+    if figure is None or figure["standard_error"] is None:
         return "–" if figure is None else number(figure["mean"], form)
-    return f"{number(figure['mean'], form)}±{number(figure['std'], form)}"
+    return f"{number(figure['mean'], form)}±{number(figure['standard_error'], form)}"
 
 
 def claim_note(claims: Sequence[ClaimedFigure | None], *, delta: float) -> list[str]:

@@ -46,16 +46,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def scientific(mean: float, std: float | None = None) -> str:
-    """A number, with its standard deviation if given, over one power of ten: (5.3 ± 0.8) × 10⁶."""
-    if mean <= 0:
+def scientific(value: float) -> str:
+    """A number with a power of ten, where it has a large one: 5.30 × 10⁶."""
+    if value <= 0:
         return "0"
-    power = math.floor(math.log10(mean))
+    power = math.floor(math.log10(value))
     if abs(power) < 3:
-        return f"{mean:.3g}" if std is None else f"{mean:.3g} ± {std:.2g}"
-    ten = f"× 10{str(power).translate(SUPERSCRIPTS)}"
-    scale = 10.0**power
-    return f"{mean / scale:.2f} {ten}" if std is None else f"({mean / scale:.2f} ± {std / scale:.2f}) {ten}"
+        return f"{value:.3g}"
+    return f"{value / 10.0**power:.2f} × 10{str(power).translate(SUPERSCRIPTS)}"
 
 
 def seconds(value: float) -> str:
@@ -101,8 +99,8 @@ def percent(share: float) -> str:
 
 def accuracy(row: AggregateRow) -> str:
     """The accuracy of a group, with its standard error where there are several seeds."""
-    mean, std = row["accuracy"]["mean"], row["accuracy"]["std"]
-    return f"{mean:.3f}" if std is None else f"{mean:.3f} ± {std / math.sqrt(len(row['seeds'])):.3f}"
+    mean, error = row["accuracy"]["mean"], row["accuracy"]["standard_error"]
+    return f"{mean:.3f}" if error is None else f"{mean:.3f} ± {error:.3f}"
 
 
 def epsilon(loss: Figure | Assumption) -> str:

@@ -5,7 +5,16 @@ import io
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-SENTENCES = ("why", "display", "reason", "distribution", "assumptions", "data_notes")  # left to the JSON
+SENTENCES = (
+    "why",
+    "display",
+    "reason",
+    "distribution",
+    "assumptions",
+    "data_notes",
+    "values",
+    "by_seed",
+)  # left to the JSON
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]], *, leaving_out: Collection[str] = SENTENCES) -> bytes:

@@ -68,6 +68,17 @@ class Ranks:
         combined[ends[self.rank] - len(part) : ends[self.rank]] = torch.tensor(part, dtype=torch.float64)
         return self.all_reduce(combined).tolist()
 
+    def stopped(self, stop: bool) -> bool:
+        """Whether the run ends here: what the leading rank says."""
+        if self.size == 1:
+            return stop
+        flag = torch.tensor([int(stop)], device=self.device)
+        try:
+            torch.distributed.broadcast(flag, src=0)
+        except RuntimeError:
+            raise RunError("another process of this run has stopped; see its own error message") from None
+        return bool(flag)
+
     def send_start(self, start: "Start") -> None:
         """Send the start state to all other ranks."""
         if self.size > 1:

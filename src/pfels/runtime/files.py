@@ -2,9 +2,10 @@
 
 import fcntl
 import glob
+import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +137,27 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 def to_json(content: Mapping[str, Any]) -> bytes:
     """Indented standard JSON: no NaN, no infinity."""
     return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+def number_beside(folder: Path, stems: Sequence[str], asked: Mapping[str, Any]) -> str:
+    """What to add to the names of new files so that they replace nothing else: nothing, or `-2` and so on. The first
+    stem is that of a JSON document, whose `asked` says what it is; the same again replaces its own files.
+
+    >>> number_beside(Path("/nowhere"), ["comparison"], {"seeds": (0, 1)})
+    ''
+    """
+    same = json.loads(json.dumps(asked))
+    for number in itertools.count(1):
+        added = "" if number == 1 else f"-{number}"
+        if not any(list(folder.glob(f"{glob.escape(stem + added)}.*")) for stem in stems):
+            return added
+        try:
+            there = read_json(folder / f"{stems[0]}{added}.json")
+        except InputError:
+            continue
+        if there is not None and there.get("asked") == same:
+            return added
+    raise AssertionError("numbers never end")
 
 
 def printable(path: Path) -> str:

@@ -198,13 +198,12 @@ _SCHEMES = {
         about="Devices below a gain floor are silent, the others invert their channels (Zhu, Wang and Huang 2020).",
     ),
 }
-
-_OWN = frozenset(_SCHEMES)
+BUILT_IN = frozenset(_SCHEMES)
 
 
 def is_foreign(name: str) -> bool:
     """Whether a scheme comes from outside this package, whose tests audit its own schemes alone."""
-    return name not in _OWN
+    return name not in BUILT_IN
 
 
 def register(name: str, entry: SchemeEntry) -> None:
@@ -256,6 +255,11 @@ def scheme_entry(name: str) -> SchemeEntry:
     if not isinstance(entry, SchemeEntry):
         raise InputError(f"scheme = {name!r}: {point.value} must be a pfels.schemes.registry.SchemeEntry")
     return entry
+
+
+def entry_point(name: str) -> EntryPoint | None:
+    """Where a package names the scheme, unless the scheme is built in or registered."""
+    return None if name in _SCHEMES else _installed()[name][0]
 
 
 @cache

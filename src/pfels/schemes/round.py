@@ -26,7 +26,8 @@ AddNoise = Callable[[Tensor, float], None]  # to a row, in place, with this stan
 
 @dataclass
 class ServerView:
-    """What the server sees of a round: over the air the received sum, on ideal links the uploads, in cohort order."""
+    """What the server sees of a round: the received sum, and on ideal links the uploads of which it is the sum, in
+    cohort order. Where devices add noise over the air, `uploads` are what they transmit, for those who study it."""
 
     received: Tensor | None = None
     uploads: list[Tensor] = field(default_factory=list)
@@ -57,7 +58,7 @@ def play(
         losses += heard
         unheard += places.stop - places.start - len(heard)
         y += plan.arriving(sent.signals, places)
-        if view is not None and plan.air is None:
+        if view is not None and (plan.air is None or plan.air.added is not None):
             view.uploads.append(sent.signals.clone())
         kept |= sent.kept
         energies += sent.energies
@@ -67,7 +68,7 @@ def play(
     again = repeat(plan, memory, y, ranks=ranks)
     losses, energies, again = ranks.gather(losses), ranks.gather(energies), ranks.gather(again)
     y, decoded = ranks.all_reduce(y), None
-    if view is not None and plan.air is not None:
+    if view is not None:
         view.received = y.clone()
     if plan.air is not None and plan.air.used_share < 1:
         y = y / plan.air.used_share

@@ -1,5 +1,6 @@
-"""Runs of several seeds as one row: means, standard deviations, and the worst privacy figure of each kind."""
+"""Runs of several seeds as one row: means, their standard errors, and the worst privacy figure of each kind."""
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
@@ -9,27 +10,33 @@ from pfels.documents.run import Summary
 from pfels.documents.studies import AggregateRow, Spread
 
 
+def mean_and_std(values: Sequence[float]) -> Spread:
+    """Mean, sample standard deviation, and the standard error of the mean, which a single seed does not have.
+
+    >>> found = mean_and_std([1.0, 2.0, 3.0, 2.0])
+    >>> found["standard_error"] == found["std"] / 2
+    True
+    """
+    std = statistics.stdev(values) if len(values) > 1 else None
+    error = None if std is None else std / math.sqrt(len(values))
+    return {"mean": statistics.fmean(values), "std": std, "standard_error": error}
+
+
 def spread(values: Sequence[float | None]) -> Spread | None:
-    """Mean and sample standard deviation, which a single seed does not have; None where a run has no such figure."""
+    """The same, or None where a run has no such figure."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
     return mean_and_std(known)
 
 
-def mean_and_std(values: Sequence[float]) -> Spread:
-    """Mean and sample standard deviation, which a single seed does not have."""
-    return {"mean": statistics.fmean(values), "std": statistics.stdev(values) if len(values) > 1 else None}
-
-
 def over_seeds(values: Sequence[float]) -> SeedSpread:
-    """Mean, standard deviation, and the values themselves.
+    """Mean, standard deviation, standard error, and the values themselves.
 
     >>> over_seeds([1.0, 2.0, 3.0])
-    {'mean': 2.0, 'std': 1.0, 'values': [1.0, 2.0, 3.0]}
+    {'mean': 2.0, 'std': 1.0, 'standard_error': 0.577..., 'values': [1.0, 2.0, 3.0]}
     """
-    found = mean_and_std(values)
-    return {"mean": found["mean"], "std": found["std"], "values": list(values)}
+    return {**mean_and_std(values), "values": list(values)}
 
 
 def known_over_seeds(values: Sequence[float | None]) -> SeedSpread | None:
@@ -43,6 +50,11 @@ def aggregate(summaries: Iterable[Summary]) -> AggregateRow:
     runs = list(summaries)
     return {
         "seeds": [run["seed"] for run in runs],
+        "by_seed": {
+            "accuracy": [run["accuracy"] for run in runs],
+            "loss": [run["loss"] for run in runs],
+            "energy": [run["energy"] for run in runs],
+        },
         "rounds": runs[0]["rounds"],
         "dimension": runs[0]["dimension"],
         "accuracy": mean_and_std([run["accuracy"] for run in runs]),

@@ -120,9 +120,12 @@ def _train(config: Config, real: Config, evidence: Evidence, workers: int | None
             while state.round < config.rounds:
                 state, record = advance(experiment, state, rounds)
                 watch(record)
+            rounds.checks.settle()
         except GuardError as error:
             evidence.stopped = f"round {state.round + 1}: {error}"
             return planned.privacy(experiment.setting)
+        finally:
+            rounds.checks.replay.close()
     _collect(evidence, rounds, state.ledger)
     return state.ledger.privacy(experiment.setting)
 
@@ -143,5 +146,9 @@ def _collect(evidence: Evidence, rounds: AuditedRounds, ledger: Ledger) -> None:
     evidence.server.append(rounds.server.scores(coins))
     evidence.models.append(rounds.models.scores(coins))
     evidence.alone.append(Alone(math.sqrt(alone.mu_squared), math.sqrt(alone.booked), alone.times))
+    evidence.emptied.append(rounds.emptied)
+    evidence.noise.append(rounds.checks.noise.findings())
+    saw = rounds.checks.replay.saw or None
+    evidence.replays.append({"rounds": rounds.checks.rounds, "saw": saw, "rejected": saw is not None})
     evidence.worst_mu = max(evidence.worst_mu, math.sqrt(float(ledger.server.mu_squared.max(initial=0.0))))
     evidence.included += int(coins.sum())

@@ -1,23 +1,39 @@
 """From scores to a verdict: the estimate, the certified bound, and whether they refute the claim."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from pfels.documents.audit import Audit, AuditAlone, AuditCertified, AuditClaim, AuditEstimate, AuditView
+from pfels.documents.audit import (
+    Audit,
+    AuditAlone,
+    AuditCertified,
+    AuditClaim,
+    AuditEmptied,
+    AuditEstimate,
+    AuditNoiseCheck,
+    AuditReplay,
+    AuditView,
+)
 from pfels.documents.privacy import ExplainedFigure, RunPrivacy
 from pfels.privacy.events import Adversary
 from pfels.privacy.gaussian import gaussian_epsilon
+from pfels.privacy.noise_batch import Finding
 from pfels.privacy.one_run import certified_mu
 from pfels.privacy.score_fit import fit_scores
 from pfels.schemes.registry import scheme_entry
 from pfels.schemes.setting import Setting
 from pfels.studies.canary_scores import Scores
+from pfels.studies.worlds import Emptied
 
 CONFIDENCE = 0.95  # of the certified bound; the interval of the estimate is as wide, on both sides
-SURE = 0.9999  # of the one-sided limit of the estimate that refutes a claim
+SURE = 0.9999  # of the limit of the estimate, and of the certified bound, that refute a claim
+NOISE_ERRORS = 6e-4  # how often an audit may reject honest noise: with two limits of each of two views, 1 in 1000
+NOISE_CHECKS = 21  # ten of the receiver's noise, ten of the devices', and one of the estimates
+ERROR_RATE = NOISE_ERRORS / NOISE_CHECKS
 ROUNDING = 1e-3  # relative; what float32 may add to the part of the received sum that one device moves
 
 
@@ -45,6 +61,9 @@ class Evidence:
     server: list[Scores] = field(default_factory=list)
     models: list[Scores] = field(default_factory=list)
     alone: list[Alone] = field(default_factory=list)
+    emptied: list[Emptied] = field(default_factory=list)
+    noise: list[list[tuple[str, Finding]]] = field(default_factory=list)
+    replays: list[AuditReplay] = field(default_factory=list)
     worst_mu: float = 0.0
     included: int = 0
     stopped: str | None = None
@@ -69,7 +88,58 @@ def verdict(evidence: Evidence, figures: Sequence[RunPrivacy]) -> Audit:
     models = _view(outsider, pooled(evidence.models), 1.0 if evidence.hidden else evidence.worst_mu)
     alone = _alone(max(evidence.alone, key=lambda each: each.moved - each.booked), evidence.setting.delta)
     refuted = [f"server: {by}" for by in seen["rejected_by"]] + [f"models: {by}" for by in models["rejected_by"]]
-    return _document(evidence, seen, models, alone, refuted + ["alone"] * alone["rejected"])
+    refuted += ["alone"] * alone["rejected"]
+    worst = max(evidence.emptied, key=lambda each: each.ratio)
+    if worst.round is not None and worst.ratio > 1 + ROUNDING:
+        refuted.append(
+            f"emptied: in round {worst.round + 1} device {worst.device} moves {worst.ratio:.3g} times what is booked"
+        )
+    refuted += [f"replay: {each['saw']}" for each in evidence.replays if each["rejected"]][:1]
+    refuted += [
+        f"{each['noise']} noise ({each['check']}): {each['saw']}" for each in noise_checks(evidence) if each["rejected"]
+    ]
+    return _document(evidence, seen, models, alone, refuted)
+
+
+def noise_checks(evidence: Evidence) -> list[AuditNoiseCheck]:
+    """What every check of the noise found, in the training in which it found most."""
+    found: dict[tuple[str, str], Finding] = {}
+    for source, finding in itertools.chain(*evidence.noise):
+        least = found.setdefault((source, finding.check), finding)
+        if finding.p < least.p:
+            found[source, finding.check] = finding
+    return [_noise_check(source, finding, len(evidence.noise)) for (source, _), finding in found.items()]
+
+
+def _noise_check(source: str, finding: Finding, trainings: int) -> AuditNoiseCheck:
+    p = min(1.0, finding.p * trainings)
+    return {
+        "noise": source,
+        "check": finding.check,
+        "p": p,
+        "compared": finding.compared * trainings,
+        "error_rate": ERROR_RATE,
+        "saw": finding.saw,
+        "rejected": p < ERROR_RATE,
+    }
+
+
+def _emptied(evidence: Evidence) -> AuditEmptied:
+    """The real device that moved most, of all trainings."""
+    worst = max(evidence.emptied, key=lambda each: each.ratio)
+    return {
+        "rounds": sum(each.rounds for each in evidence.emptied),
+        "ratio": worst.ratio if math.isfinite(worst.ratio) else None,
+        "device": worst.device,
+        "round": None if worst.round is None else worst.round + 1,
+        "rejected": worst.ratio > 1 + ROUNDING,
+    }
+
+
+def _replay(evidence: Evidence) -> AuditReplay:
+    """What the replays of all trainings found: the first thing that differed."""
+    saw = next((each["saw"] for each in evidence.replays if each["rejected"]), None)
+    return {"rounds": sum(each["rounds"] for each in evidence.replays), "saw": saw, "rejected": saw is not None}
 
 
 def nothing_claimed(evidence: Evidence, figures: RunPrivacy) -> Audit:
@@ -106,9 +176,10 @@ def _view(figure: ExplainedFigure, scores: Scores, worst_mu: float) -> AuditView
     certified: AuditCertified = {"epsilon": None, "confidence": CONFIDENCE}
     refuted = []
     if len(scores.values):
-        mu = certified_mu(scores.values * scores.expected, scores.included, confidence=CONFIDENCE)
+        guesses = scores.values * scores.expected
+        mu = certified_mu(guesses, scores.included, confidence=CONFIDENCE)
         certified["epsilon"] = epsilon(mu)
-        refuted += ["certified"] * (epsilon(mu) > claimed)
+        refuted += ["certified"] * (epsilon(certified_mu(guesses, scores.included, confidence=SURE)) > claimed)
     fit = fit_scores(scores.values, scores.included, scores.expected)
     if fit is not None:
         side = (1 + CONFIDENCE) / 2
@@ -164,4 +235,7 @@ def _document(
         "stopped": evidence.stopped,
         "views": {"server": server, "models": models},
         "alone": alone,
+        "noise": [] if alone is None else noise_checks(evidence),
+        "emptied": None if alone is None else _emptied(evidence),
+        "replay": None if alone is None else _replay(evidence),
     }

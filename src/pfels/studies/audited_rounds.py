@@ -1,83 +1,29 @@
 """The rounds of an audited training: played by the product itself, watched by the server and through the models.
 
-Every round is played three times from the same model: with the canaries that the coins include; without noise and with
-all of them emptied; and without noise with one canary alone. What the first receives beyond the second is noise and
-canaries. What the third receives beyond the second is what one device's data move, exactly.
+Every round is played five times from the same model: with the canaries that the coins include; the same without noise;
+without noise and with all canaries emptied; without noise with one canary alone; and like the second with one real
+device emptied. What the first receives beyond the second is noise, beyond the third noise and canaries. What the fourth
+receives beyond the third, and the second beyond the fifth, is what one device's data move, exactly.
 """
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pfels.experiment.setup import Experiment
-from pfels.schemes.exposure import plan_round
 from pfels.schemes.memory import Memory
 from pfels.schemes.plan import RoundPlan, RoundResult
 from pfels.schemes.registry import load_scheme
 from pfels.schemes.round import ServerView, play
 from pfels.schemes.scheme import Scheme, decodes
+from pfels.studies.audited_noise import AuditedNoise, Played
 from pfels.studies.canaries import Canaries, CanaryTraining, Coins, QuietDraws
 from pfels.studies.canary_scores import CanarySignals, HiddenSenders, KnownSenders
-from pfels.uplink.compression import lift
-
-
-@dataclass(frozen=True)
-class Heard:
-    """A round as one world played it: its plan, and what the server received, without noise."""
-
-    plan: RoundPlan
-    seen: Tensor
-
-    @property
-    def sum(self) -> Tensor:
-        """What the server received, added up."""
-        return self.seen.sum(0) if self.plan.air is None else self.seen
-
-
-@dataclass
-class World:
-    """The same training without noise, with other coins: its own scheme and its own memory."""
-
-    scheme: Scheme
-    draws: QuietDraws
-    coins: Coins
-    memory: Memory = field(default_factory=Memory)
-
-    def play(self, theta: Tensor, t: int, training: CanaryTraining) -> Heard:
-        """Play round t from the model θ."""
-        plan, view = plan_round(self.scheme, self.draws, t), ServerView()
-        indices = self.scheme.indices(self.draws, theta, t)
-        result = play(self.scheme, self.draws, plan, theta, training, memory=self.memory, view=view)
-        self.memory = self.memory.after(plan, result)
-        return Heard(plan, _seen(view, indices, dimension=len(theta)))
-
-
-@dataclass
-class Moved:
-    """Of one canary alone: Σ‖what it moves‖²/σ², what the ledger books for it, and how often it sent."""
-
-    device: int
-    mu_squared: float = 0.0
-    booked: float = 0.0
-    times: int = 0
-
-    def add(self, alone: Heard, without: Heard, *, noise_std: float, bound: float) -> None:
-        """One more round; over the air σ is that of the channel, on ideal links what the plan says."""
-        plan = alone.plan
-        here = np.flatnonzero(plan.sending == self.device)
-        self.booked += float(plan.event.server_costs[here].sum())
-        self.times += len(here)
-        if alone.seen.shape != without.seen.shape:
-            self.mu_squared = math.inf  # who sends follows the updates
-            return
-        noise = bound * plan.event.server_noise_multiplier
-        if plan.air is not None:
-            noise = plan.air.noise_std(noise_std, width=plan.subcarriers)
-        moved = float((alone.seen - without.seen).double().norm())
-        self.mu_squared += (moved / noise) ** 2 if moved else 0.0
+from pfels.studies.round_checks import RoundChecks
+from pfels.studies.server_replay import Replay
+from pfels.studies.worlds import Emptied, Heard, Moved, World, as_rows
 
 
 @dataclass
@@ -86,11 +32,14 @@ class AuditedRounds:
 
     canaries: Canaries
     coins: Coins
+    quiet: World
     empty: World
     single: World
     server: KnownSenders
     models: KnownSenders | HiddenSenders
     alone: Moved
+    emptied: Emptied
+    checks: RoundChecks
 
     @classmethod
     def of(cls, experiment: Experiment, canaries: Canaries, *, alone: int, hidden: bool) -> "AuditedRounds":
@@ -101,27 +50,39 @@ class AuditedRounds:
         nobody = np.zeros(canaries.count, np.bool_)
         one = nobody.copy()
         one[alone - canaries.first] = True
-        empty, single = (World(load_scheme(experiment.config.scheme, setting), quiet, who) for who in (nobody, one))
+        coins, name = canaries.coins(), experiment.config.scheme
+        worlds = [World(load_scheme(name, setting), quiet, who) for who in (coins, nobody, one, coins)]
         models = HiddenSenders.of(canaries, bound=setting.bound) if hidden else KnownSenders.of(canaries)
-        return cls(canaries, canaries.coins(), empty, single, KnownSenders.of(canaries), models, Moved(alone))
+        return cls(
+            canaries, coins, worlds[0], worlds[1], worlds[2], KnownSenders.of(canaries), models, Moved(alone),
+            Emptied(worlds[3]), RoundChecks(worlds[0].scheme, AuditedNoise(setting), Replay.of(experiment)),
+        )  # fmt: skip
 
     def __call__(self, e: Experiment, plan: RoundPlan, theta: Tensor, memory: Memory) -> RoundResult:
         """Play a round: what the loop asks for."""
-        t, setting, view = plan.round, e.setting, ServerView()
-        indices = e.scheme.indices(e.draws, theta, t)
+        t, setting, view, before = self.checks.rounds, e.setting, ServerView(), theta.clone()
+        indices = e.scheme.indices(e.draws, theta, plan.round)
         learned: dict[int, tuple[Tensor, float]] = {}
 
         def training(coins: Coins) -> CanaryTraining:
             return CanaryTraining(
-                **vars(e.training), canaries=self.canaries, included=coins, bound=setting.bound, round=t,
+                **vars(e.training), canaries=self.canaries, included=coins, bound=setting.bound, round=plan.round,
                 indices=indices, learned=learned,
             )  # fmt: skip
 
         result = play(e.scheme, e.draws, plan, theta, training(self.coins), memory=memory, view=view)
-        without = self.empty.play(theta, t, training(self.empty.coins))
-        single = self.single.play(theta, t, training(self.single.coins))
-        self._score(e.scheme, plan, indices, _seen(view, indices, dimension=len(theta)), without, result, memory)
+        remembered = self.quiet.memory
+        quiet, without, single = (
+            world.play(theta, t, training(world.coins)) for world in (self.quiet, self.empty, self.single)
+        )
+        self.emptied.add(t, theta, training(self.coins), remembered, quiet)
+        self._score(
+            e.scheme, plan, indices, as_rows(plan, view, indices, dimension=len(theta)), without, result, memory
+        )
         self.alone.add(single, without, noise_std=setting.noise_std, bound=setting.bound)
+        self.checks.add(
+            Played(t, before, theta, plan, indices, result.estimate, noisy=view, quiet=quiet.view, beside=without.view)
+        )
         return result
 
     def _score(  # noqa: PLR0917
@@ -146,18 +107,6 @@ class AuditedRounds:
         if isinstance(self.models, KnownSenders):
             undone = _undone(scheme, plan, result.estimate, indices, memory) - without.sum
             self.models.add(signals, undone[on].cpu())
-
-
-def _seen(view: ServerView, indices: Tensor | None, *, dimension: int) -> Tensor:
-    """What the server saw: the received sum on all coordinates, or one row per upload."""
-    if view.received is not None:
-        return lift(view.received, indices, dimension=dimension)
-    rows = torch.cat(view.uploads) if view.uploads else torch.zeros(0, dimension)
-    if indices is None or not view.uploads:
-        return rows
-    full = rows.new_zeros(len(rows), dimension)
-    full[:, indices] = rows
-    return full
 
 
 def _undone(scheme: Scheme, plan: RoundPlan, estimate: Tensor, indices: Tensor | None, memory: Memory) -> Tensor:

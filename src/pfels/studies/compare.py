@@ -36,6 +36,7 @@ def compare(
     tuning: Tuning | None = None,
     jobs: int = 1,
     out: str | Path = "runs/compare",
+    fresh: bool = False,
     watch: Watch = unwatched,
 ) -> Comparison:
     """Run several schemes, all by default, over several seeds: one row per scheme, and each pair of them compared.
@@ -44,6 +45,9 @@ def compare(
     it for the whole training; `on_budget` of a row says whether it was. With `tuning` each scheme has the settings that
     are best for it out of one common grid, chosen on other seeds: `tuning_of(base)` has the preset's grid. In a script,
     a call with `jobs` above 1 belongs under `if __name__ == "__main__":`, since worker processes import the script.
+
+    Finished runs are read; those of a scheme from elsewhere that was edited since are refused, and `fresh` makes all
+    runs anew.
 
     >>> import pfels, tempfile
     >>> found = pfels.compare("demo", schemes=["pfels"], seeds=[0], overrides={"rounds": 2}, out=tempfile.mkdtemp())
@@ -60,11 +64,11 @@ def compare(
     if tuning is not None:
         instance("tuning", tuning, Tuning, such_as="pfels.tuning_of('demo')").check(names, seeds)
         trials = replace(study, out=Path(f"{out}-tuning"))
-        chosen = tune(trials, names, tuning, jobs=jobs, watch=watch)
+        chosen = tune(trials, names, tuning, jobs=jobs, fresh=fresh, watch=watch)
     settings = [{"scheme": name, **(chosen[name]["settings"] if chosen else {})} for name in names]
     points = [study.point(each, seed) for each in settings for seed in seeds]
     with watch(points) as report:
-        summaries = run_points(points, jobs=jobs, report=report)
+        summaries = run_points(points, jobs=jobs, fresh=fresh, report=report)
     runs = {name: summaries[i * len(seeds) : (i + 1) * len(seeds)] for i, name in enumerate(names)}
     found = compared(runs)
     for name, row in found["schemes"].items():

@@ -98,9 +98,12 @@ def _require_prices(run: StoredRun, summary: Summary) -> None:
     figures, planned = _planned(run, summary["dimension"])
     if not close(planned, said["server"]["epsilon"], relative=SLACK):
         return
-    known = {price["name"]: price["epsilon"] for price in figures["assumptions"]}
-    for price in said["assumptions"]:
-        name, epsilon = price["name"], price["epsilon"]
+    known, prices = (
+        {each["name"]: each["epsilon"] for each in one["assumptions"]}
+        | {f"the server has {m} antennas": each for m, each in one.get("server_by_antennas", {}).items()}
+        for one in (figures, said)
+    )
+    for name, epsilon in prices.items():
         if not close(epsilon, known.get(name, epsilon), relative=SAME):
             raise InputError(
                 f"{run.name}: summary.json: altered: if {shown(name)}, ε = {epsilon}, and the run's rounds give "

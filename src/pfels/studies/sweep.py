@@ -1,7 +1,7 @@
 """Many runs: grids and seeds, in parallel processes, each in a directory named by what sets it apart."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +14,7 @@ from pfels.config.tree import NEUTRAL_KEYS, Config
 from pfels.documents.run import Summary
 from pfels.documents.studies import Sweep, SweepRow
 from pfels.errors import InputError, RunError, quoted, shown
+from pfels.experiment.code import foreign_code
 from pfels.experiment.directory import RunDirectory, check, point_name
 from pfels.experiment.link import link_of
 from pfels.experiment.loop import run
@@ -37,11 +38,12 @@ def unwatched(points: "Sequence[Point]") -> AbstractContextManager[Report[Standi
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a sweep: what sets it apart, its whole config, and its directory."""
+    """One run of a sweep: what sets it apart, its whole config, its directory, and the settings that were derived."""
 
     settings: Mapping[str, Any]
     config: Config
     path: Path
+    derived: Collection[str] = ()
 
 
 def grid(
@@ -93,10 +95,12 @@ def sweep(
     part: str | None = None,
     jobs: int = 1,
     out: str | Path = "runs/sweep",
+    fresh: bool = False,
     watch: Watch = unwatched,
 ) -> Sweep:
     """Run a grid of settings over several seeds; finished runs are read, unfinished ones continued.
 
+    Runs of a scheme from elsewhere that was edited since are refused; `fresh` makes all runs anew.
     `part` = "2/8" runs the second of eight parts of the grid. In a script, a call with `jobs` above 1 belongs under
     `if __name__ == "__main__":`, since worker processes import the script.
 
@@ -115,7 +119,7 @@ def sweep(
     mine = None if part is None else GridPart.parse(part)
     points = everything if mine is None else mine.of(everything)
     with watch(points) as report:
-        summaries = run_points(points, jobs=jobs, report=report)
+        summaries = run_points(points, jobs=jobs, fresh=fresh, report=report)
     found: Sweep = {"points": group_by_settings(points, summaries)}
     if mine is not None:
         found["shard"] = {
@@ -146,21 +150,33 @@ class GridPart:
 
 
 def run_points(
-    points: Sequence[Point], *, jobs: int, report: Report[Standing] = lambda index, standing: None
+    points: Sequence[Point],
+    *,
+    jobs: int,
+    fresh: bool = False,
+    report: Report[Standing] = lambda index, standing: None,
 ) -> list[Summary]:
     """The summaries of all points, in order. Finished points are read, unfinished ones resumed, `jobs` at a time.
+    `fresh` deletes what is stored of them first.
 
     The results do not depend on `jobs`. Everything that can be wrong with a point is looked for before the first
     one starts.
     """
+    code = {name: foreign_code(name) for name in {point.config.scheme for point in points}}
+    directories = [RunDirectory(point.path, point.config) for point in points]
     todo: dict[int, Point] = {}
     done: dict[int, Summary] = {}
-    for index, point in enumerate(points):
-        if check(point.path, point.config) and (found := RunDirectory(point.path, point.config).finished()):
-            done[index] = found[0]
+    for index, (point, directory) in enumerate(zip(points, directories, strict=True)):
+        if not fresh:
+            directory.require_same_code(code[point.config.scheme], derived=point.derived)
+        if not fresh and check(point.path, point.config) and (found := directory.finished()):
+            done[index] = _whole(found[0], point.path)
         else:
             todo[index] = point
     _look_for_faults([point.config for point in todo.values()], jobs=min(jobs, len(todo)))
+    for point, directory in zip(points, directories, strict=True):
+        if fresh:
+            directory.discard(derived=point.derived)
     for index, summary in done.items():
         report(index, Standing.of(summary))
     if jobs <= 1 or len(todo) <= 1:
@@ -168,6 +184,8 @@ def run_points(
             _run(point, None, partial(report, index))
     else:
         run_jobs(_run, todo, jobs=min(jobs, len(todo)), report=report)
+    for directory in directories:  # one that was edited meanwhile, or is another in a worker process
+        directory.require_same_code(code[directory.config.scheme])
     return [done[index] if index in done else _summary(point) for index, point in enumerate(points)]
 
 
@@ -199,7 +217,18 @@ def _summary(point: Point) -> Summary:
     found = RunDirectory(point.path, point.config).finished()
     if found is None:
         raise RunError(f"{point.path}: did not finish")
-    return found[0]
+    return _whole(found[0], point.path)
+
+
+def _whole(summary: Summary, path: Path) -> Summary:
+    """The summary, unless the run was stopped: its figures are not those of the rounds that others have."""
+    if "stopped" in summary:
+        rounds, planned = summary["rounds"], summary["stopped"]["planned_rounds"]
+        raise InputError(
+            f"{path}: holds a run that was stopped after {rounds} of {planned} rounds; choose another --out, or make "
+            "it anew with --fresh (in Python, fresh=True)"
+        )
+    return summary
 
 
 def group_by_settings(points: Sequence[Point], summaries: Sequence[Summary]) -> list[SweepRow]:

@@ -8,6 +8,7 @@ import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ class Study:
         config = load_config(self.base, changed, tuned=self.tuned)
         if self.budget is not None:
             config = with_budget(config, self.budget)
-        return Point(named, config, self.out / point_name(named))
+        derived = () if self.budget is None else ("privacy.epsilon",)
+        return Point(named, config, self.out / point_name(named), derived)
 
 
 @dataclass(frozen=True)
@@ -90,17 +92,25 @@ class Tuning:
 
 
 def tune(
-    study: Study, schemes: Sequence[str], tuning: Tuning, *, jobs: int, watch: Watch = unwatched
+    study: Study,
+    schemes: Sequence[str],
+    tuning: Tuning,
+    *,
+    jobs: int,
+    fresh: bool = False,
+    watch: Watch = unwatched,
 ) -> dict[str, Tuned]:
-    """The settings chosen for each scheme. Finished trials are read, unfinished ones continued."""
+    """The settings chosen for each scheme. Finished trials are read, unfinished ones continued, unless all are to be
+    made anew, `fresh`."""
+    accuracies_of = partial(_accuracies, study, jobs=jobs, fresh=fresh, watch=watch)
     first, others = tuning.seeds[:1], tuning.seeds[1:]
     tried = {name: tuning.combinations(name) for name in schemes}
-    accuracies = _accuracies(study, [each for some in tried.values() for each in some], first, jobs=jobs, watch=watch)
+    accuracies = accuracies_of([each for some in tried.values() for each in some], first)
     best = {
         name: sorted(some, key=lambda each: -accuracies[_key(each)][0])[: FINALISTS if others else 1]
         for name, some in tried.items()
     }
-    further = _accuracies(study, [each for some in best.values() for each in some], others, jobs=jobs, watch=watch)
+    further = accuracies_of([each for some in best.values() for each in some], others)
     chosen: dict[str, Tuned] = {}
     for name, some in best.items():
         mean = {_key(each): statistics.fmean(accuracies[_key(each)] + further[_key(each)]) for each in some}
@@ -117,12 +127,12 @@ def tune(
 
 
 def _accuracies(
-    study: Study, some: Sequence[Settings], seeds: Sequence[int], *, jobs: int, watch: Watch
+    study: Study, some: Sequence[Settings], seeds: Sequence[int], *, jobs: int, fresh: bool, watch: Watch
 ) -> dict[str, list[float]]:
     """The accuracy of each of these settings on each seed."""
     points = [study.point(each, seed) for each in some for seed in seeds]
     with watch(points) as report:
-        found = iter(run_points(points, jobs=jobs, report=report))
+        found = iter(run_points(points, jobs=jobs, fresh=fresh, report=report))
     return {_key(each): [next(found)["accuracy"] for _ in seeds] for each in some}
 
 

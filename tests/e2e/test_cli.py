@@ -276,14 +276,14 @@ def test_what_a_terminal_cannot_show_is_no_reason_to_fail(tmp_path: Path):
 
 @pytest.mark.parametrize("hidden", [40_000_000, 1_000_000_000])
 def test_too_large_a_network_ends_in_one_line(pfels, hidden: int):
-    """The first is refused by PyTorch, under a limit of 4 GB; the second is the largest that a config takes."""
+    """The second is the largest that a config takes."""
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30,) * 2)
 
     done = pfels("run", "demo", "-s", f"model.hidden={hidden}", preexec_fn=limited)
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
-    assert "not enough memory" in done.stderr
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert f"model.hidden = {hidden}: the training of" in done.stderr
 
 
 def test_help_teaches_by_example(pfels):

@@ -55,7 +55,7 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
         raise InputError(f"{name}: --out must be a page, such as {printable(target.with_suffix('.html'))}")
     sections = [section(comparison, f"s{i}") for i, comparison in enumerate(found, 1)]
     unknown = [run for run in runs if not is_recorded(run.config.scheme, run.environment)]
-    page = _page(target, sections, damaged, copies, unknown=unknown, about=about)
+    page = _page(target, sections, damaged, copies, unknown=unknown, about=None if out is not None else about)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, page.encode())
@@ -98,7 +98,7 @@ def _page(
     copies: Sequence[tuple[StoredRun, StoredRun]],
     *,
     unknown: Sequence[StoredRun],
-    about: str,
+    about: str | None,
 ) -> str:
     from plotly.offline import get_plotlyjs
 

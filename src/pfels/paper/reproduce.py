@@ -90,7 +90,7 @@ def reproduce(
         "seeds": list(seeds), "settings": changed, "preset": preset,
         "learning_rates": learning_rates and list(learning_rates),
     }  # fmt: skip
-    document["files"] = documents.write(document, wanted.kind, folder, f"{target}-{scale}", asked=asked)
+    document["files"] = documents.write(document, wanted.kind, folder / f"{target}-{scale}", asked=asked)
     return document
 
 

@@ -7,6 +7,7 @@ from pfels.errors import InputError
 from pfels.experiment import reader, secret_seed
 from pfels.experiment.assumptions import with_assumptions
 from pfels.experiment.checkpoint import Checkpoint
+from pfels.experiment.code import difference, foreign_code
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory
 from pfels.experiment.forecast import forecast
@@ -54,6 +55,9 @@ def _document(run: StoredRun, figures: RunPrivacy, rounds: int) -> StoredPrivacy
 
 def _simulated(run: StoredRun) -> RunPrivacy:
     config, dimension = run.config, None
+    before = [each for each in run.environment.get("code", []) if each["role"] == "scheme"]
+    if before and (other := difference(before, foreign_code(config.scheme))):
+        raise InputError(f"{run.name}: {other}; the rounds of an unfinished run are planned anew, by that code alone")
     if config.data.name == "file":  # which may be gone, or elsewhere
         dimension = len(_checkpoint(run).tensors["theta"])
     link = link_of(config, dimension=dimension)

@@ -262,6 +262,17 @@ def test_an_update_above_its_sensitivity_bound_is_never_transmitted():
             power.transmit(bad, gains, powers, beta=1e-9, bound=1.0, share=1.0)
 
 
+@pytest.mark.parametrize("factor", [1 + 1e-4, 2.0, math.inf, math.nan])
+def test_a_signal_is_as_long_as_its_norm_bound_allows_and_no_longer(factor: float):
+    """A part in a million for the rounding of single precision, and no more; what is not a number is refused."""
+    gains, _ = draw_link(3, 3)
+    energies = (0.5 * 0.25 / np.abs(gains)) ** 2
+    power.check_signals(energies * (1 + 1e-6), gains, beta=0.5, bound=0.25)
+    energies[1] *= factor
+    with pytest.raises(GuardError, match="norm bound: not transmitted"):
+        power.check_signals(energies, gains, beta=0.5, bound=0.25)
+
+
 def test_with_sparsification_the_power_limit_holds_in_expectation():
     """E‖x‖² ≤ P over the index sets, with the weakest device just at its limit (eq. (8), Lemma 5)."""
     gains, powers = draw_link(6, 5)

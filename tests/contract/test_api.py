@@ -69,7 +69,7 @@ def test_a_comparison_a_sweep_and_a_plan_are_frames(tmp_path: Path):
     assert frame["energy.mean"][0.3, 0.5] == (swept["points"][1]["energy"] or {})["mean"]
     planned = pfels.plan(small(), schemes=["pfels", "wfl-p"])
     assert list(pfels.to_frame(planned)["energy"]) == [row["energy"] for row in planned["schemes"].values()]
-    with pytest.raises(pfels.InputError, match="takes what compare, sweep or plan returned"):
+    with pytest.raises(pfels.InputError, match="takes what compare, sweep, plan or run returned"):
         pfels.to_frame({})  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 def packages(file: Path) -> Iterator[tuple[str, str, str]]:
     """Of each package its name, its version and the rest of its lines."""
     for block in re.split(r"\n(?=[^\s#])", re.sub(r"^#.*\n", "", file.read_text("utf-8"), flags=re.M).strip()):
-        found = re.match(r"([A-Za-z0-9._-]+)==(\S+)", block)
+        found = re.match(r"([A-Za-z0-9._-]+)(?:\[\S+\])?==(\S+)", block)
         assert found, block
         yield re.sub(r"[-_.]+", "-", found[1]).lower(), found[2], block[found.end() :]
 

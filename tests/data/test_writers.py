@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from pfels.config.load import load_config
-from pfels.data import catalog, datasets, hub, install, writers
+from pfels.data import catalog, datasets, download, hub, install, writers
+from pfels.data.cache import BLOCK
 from pfels.data.formats import idx
 from pfels.errors import InputError, RunError
 from pfels.experiment.loop import run
@@ -136,6 +137,35 @@ def test_labels_of_another_checksum_are_never_used(home: Path, served: Path, mon
     (served / f"{writers.LABELS}.gz").unlink()
     with pytest.raises(RunError, match=r"could not download qmnist-train-labels-idx2-int\.gz .*404"):
         get()
+    assert not list(home.iterdir())
+
+
+class Endless:
+    """An answer that says nothing of its length, and does not end before the reader should have stopped."""
+
+    def __init__(self, most: int) -> None:
+        self.headers, self.left = dict[str, str](), most
+
+    def __enter__(self) -> "Endless":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def read(self, size: int) -> bytes:
+        self.left -= size
+        assert self.left > 0, "more was read than a download may have"
+        return bytes(size)
+
+
+def test_a_download_that_does_not_end_is_given_up_at_its_limit(home: Path, monkeypatch: pytest.MonkeyPatch):
+    fake_hub(monkeypatch, rows())
+    most, seen = 3 * BLOCK, []
+    monkeypatch.setattr(download, "MAXIMUM_BYTES", most)
+    monkeypatch.setattr(download.urllib.request, "urlopen", lambda *_, **__: Endless(most + 3 * BLOCK))
+    reason = rf"could not download qmnist-train-labels-idx2-int\.gz \(more than {most} bytes\)"
+    with pytest.raises(RunError, match=reason):
+        install.get("mnist-writers", say=lambda text: None, progress=lambda _, done, total: seen.append(done))
+    assert max(seen) == most, "what a file may have is read, and nothing beyond it is written"
     assert not list(home.iterdir())
 
 

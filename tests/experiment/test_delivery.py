@@ -324,7 +324,7 @@ def test_a_run_whose_rounds_other_code_played_is_not_audited(tmp_path: Path):
     config = small()
     result = pfels.run(config, tmp_path / "run", play_round=carried)
     assert result.summary["privacy"]["audited"] is False
-    for each in (result, pfels.run(config, tmp_path / "run")):
+    for each in (result, pfels.run(config, tmp_path / "run", play_round=carried)):
         each.save(tmp_path / "m.safetensors")
         assert any(line.startswith("Not audited") for line in card_of(tmp_path / "m.safetensors")["warnings"])
     assert "audited" not in pfels.run(config).summary["privacy"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from pfels.schemes import registry
 from pfels.schemes.registry import AIR, SchemeEntry, register
 from pfels.schemes.wfl_p import WflP
 from pfels.studies.compare import compare
+from pfels.studies.stored_privacy import stored_privacy
 from pfels.studies.sweep import sweep
 from tests.conftest import SMALL, small
 
@@ -41,7 +43,7 @@ def mine() -> Iterator[Callable[[float], None]]:
         shell: dict[str, Any] = {"__name__": "shell", "WflP": WflP, "GAIN": gain}
         source = "class Mine(WflP):\n    def receive(self, *given):\n        return GAIN * super().receive(*given)\n"
         exec(compile(source, "<stdin>", "exec"), shell)
-        register("mine", SchemeEntry(shell["Mine"], uses=AIR | {"training.clip"}))
+        register("mine", SchemeEntry(shell["Mine"], uses=AIR | {"clip"}))
 
     yield edit
     registry._SCHEMES.pop("mine", None)
@@ -211,6 +213,34 @@ def test_a_kill_between_deleting_and_beginning_leaves_a_run_that_can_begin(
     assert again.records == loop.run(small(scheme="mine")).records
 
 
+def test_an_epsilon_that_follows_from_a_budget_is_no_other_config(tmp_path: Path):
+    """Edited code may bring a scheme to its budget with another claim: the run in the directory is the same one."""
+    loop.run(small(privacy__epsilon=0.5), tmp_path / "a", play_round=halved)
+    directory, budget = loop.RunDirectory(tmp_path / "a", small(privacy__epsilon=0.4)), ("privacy.epsilon",)
+    with pytest.raises(InputError, match=r"another config, which differs in privacy\.epsilon"):
+        directory.discard()
+    with pytest.raises(InputError, match="made with play_round"):
+        directory.require_same_code([], derived=budget)
+    assert directory.discard(derived=budget)
+    assert loop.run(small(privacy__epsilon=0.4), tmp_path / "a", resume=True).summary["rounds"] == 6
+
+
+@pytest.mark.parametrize("rounds", [3, 6])
+def test_privacy_figures_of_an_unfinished_run_are_not_planned_by_other_code(
+    rounds: int, tmp_path: Path, mine: Callable[[float], None]
+):
+    mine(1.0)
+    with suppress(KeyboardInterrupt):
+        loop.run(small(scheme="mine"), tmp_path / "a", progress=stop_after(rounds) if rounds < 6 else print)
+    known = stored_privacy(tmp_path / "a")
+    mine(0.5)
+    if rounds == 6:
+        assert stored_privacy(tmp_path / "a") == known
+    else:
+        with pytest.raises(InputError, match="made with other code of scheme shell:Mine"):
+            stored_privacy(tmp_path / "a")
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> Call:
     """The command, with a package that has a scheme in one file and what it uses in another."""
@@ -224,7 +254,7 @@ def installed(tmp_path: Path) -> Call:
         "class Lab(WflP):\n"
         "    def receive(self, plan, y, A):\n"
         "        return lab_gains.of(y) * super().receive(plan, y, A)\n\n\n"
-        'ENTRY = SchemeEntry(Lab, uses=AIR | {"training.clip"})\n'
+        'ENTRY = SchemeEntry(Lab, uses=AIR | {"clip"})\n'
     )
     (lab / "lab_gains.py").write_text("def of(y):\n    return 1.0\n")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 1.2\n")

@@ -91,7 +91,8 @@ def work(seconds: float, seed: int, only: list[str], scratch: Path) -> None:
         (scratch / each.name).mkdir(exist_ok=True)
         corpora[each.name] = each.corpus(scratch / each.name)
         for data in corpora[each.name]:
-            assert outcome(each, data, scratch) in ("accepted", "refused"), f"{each.name}: a valid input fails"
+            found = outcome(each, data, scratch)
+            assert found in ("accepted", "refused"), f"{each.name}: a valid input fails: {found}"
     until, turn = time.monotonic() + seconds, -1
     while time.monotonic() < until:
         turn += 1

@@ -5,14 +5,17 @@ import io
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pfels import cli
-from pfels.config.load import load_config
+from pfels.config.load import load_config, stored_config, tuning_grid
+from pfels.config.messages import known_keys
 from pfels.config.preset_files import presets
 from pfels.config.tree import Config
 from pfels.errors import InputError
+from pfels.studies.sweep import grid, parse_axes
 from tests.fuzz.target import Target, part, require
 
 OVERRIDES = (
@@ -22,11 +25,54 @@ OVERRIDES = (
     ["training={learning_rate=0.1}"], ["server.average=0.9", "run.device=cpu", "model.name=cnn"],
 )  # fmt: skip
 COMMANDS = (
+    ["run", "demo", "-s", "scheme=[]"], ["sweep", "demo", "-g", "scheme={a=1}"],
     ["run", "demo", "-s", "rounds=2"], ["run", "demo", "--json", "--resume"], ["sweep", "demo", "--grid", "seed=1,2"],
     ["sweep", "demo", "-g", "compression.ratio=0.1,0.3", "--seeds", "0,1", "--shard", "1/2"],
     ["compare", "demo", "--schemes", "pfels,wfl-pdp", "--seeds", "0", "--total-epsilon", "4.0"],
     ["report", "nowhere", "--json"], ["run", "a.toml", "-s", "data.name=file", "-s", "data.path=x"],
 )  # fmt: skip
+
+
+# Every key may be given a value of every type of TOML; an input of this kind names the two by number.
+TYPES = (
+    "[]", '["pfels"]', "[[1]]", "[{a = 1}]", "{}", "{a = 1}", "{a = {b = [1]}}", "0", "1", "-1", "1.5", "nan", "-inf",
+    "true", "'x'", "''", "'pfels-echo'", "2026-01-01", "2026-01-01T00:00:00Z", "12:00:00", "9223372036854775808",
+)  # fmt: skip
+PLACES = (
+    *known_keys(Config), *Config.model_fields, "scheme.x", "rounds.x", "for", "for.pfels", "for.pfels.rounds",
+    "for.nobody", "tune", "tune.rounds", "pfels-echo", "pfels-echo.bands",
+)  # fmt: skip
+
+
+def _typed(data: bytes, folder: Path) -> None:
+    """Settings of any type: in a file, a stored config, an override, a grid, and beside another scheme."""
+    pairs = [(PLACES[a % len(PLACES)], TYPES[b % len(TYPES)]) for a, b in zip(data[1::2], data[2::2], strict=False)][:4]
+    text = "\n".join(f"{key} = {value}" for key, value in pairs)
+    (folder / "a.toml").write_text(text + "\n")
+    overrides = [f"{key}={value}" for key, value in pairs]
+    for attempt in (
+        lambda: _require_sound(load_config(folder / "a.toml"), folder),
+        lambda: _require_sound(stored_config(folder / "a.toml"), folder),
+        lambda: tuning_grid(folder / "a.toml"),
+        lambda: grid("demo", parse_axes(overrides), out=folder),
+        lambda: _require_sound(load_config("demo", ["scheme=wfl-p", *overrides]), folder),
+        lambda: _require_sound(load_config("demo", overrides), folder),
+    ):
+        with suppress(InputError):
+            _one_line(attempt)
+    _require_sound(load_config("demo", overrides), folder)
+
+
+def _one_line(attempt: Callable[[], object]) -> None:
+    try:
+        attempt()
+    except InputError as error:
+        require(str(error).isprintable() and len(str(error)) < 3000, "a message of many lines")
+        raise
+
+
+def _typed_corpus(folder: Path) -> Sequence[bytes]:
+    return [part(0, bytes([i, j])) for i in range(0, len(PLACES), 5) for j in range(0, len(TYPES), 3)]
 
 
 def _config_corpus(folder: Path) -> Sequence[bytes]:
@@ -85,4 +131,8 @@ def _command(data: bytes, folder: Path) -> None:
     raise InputError(lines[-1])
 
 
-TARGETS = (Target("config", _config_corpus, _config), Target("command", _command_corpus, _command, every=8))
+TARGETS = (
+    Target("config", _config_corpus, _config),
+    Target("typed", _typed_corpus, _typed, every=4),
+    Target("command", _command_corpus, _command, every=8),
+)

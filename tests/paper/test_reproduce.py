@@ -163,7 +163,8 @@ def test_a_figure_without_training_is_written_with_its_points_and_pictures(tmp_p
         stem.with_suffix(suffix) for suffix in (".json", ".csv", ".png", ".pdf")
     }
     written = json.loads(stem.with_suffix(".json").read_text("utf-8"))
-    assert written == document
+    asked = {"seeds": [0, 1], "settings": {"rounds": 12}, "preset": None, "learning_rates": None}
+    assert written == {**document, "asked": asked}
     assert written["command"] == "the command"
     with open(stem.with_suffix(".csv"), encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -164,6 +165,34 @@ def test_a_damaged_ledger_is_one_line_and_stays_as_it_is(ledger: DeviceLedger, d
         ledger.charge({1: 0.01}, BUDGET)
     assert "\n" not in str(caught.value)
     assert ledger.path.read_text() == left
+
+
+ENTRY = {"mu_squared": 0.1, "participations": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"spent": {"1": ENTRY | {"mu_squared": 1.1e12}}}, "device 1 has spent more than any can; damaged"),
+        ({"carried": ENTRY | {"mu_squared": 1.1e12}}, "device of before has spent more than any can; damaged"),
+        ({"spent": {"2": ENTRY}}, "holds the device 2, which is not on this node; damaged"),
+        ({"spent": {"101": ENTRY}}, "holds the device 101, which is not on this node; damaged"),
+        ({"spent": {"01": ENTRY}}, "holds the device 01, which is not on this node; damaged"),
+        ({"spent": {"-3": ENTRY}}, "holds the device -3, which is not on this node; damaged"),
+        ({"spent": {"5" * 4400: ENTRY}}, "which is not on this node; damaged"),
+        ({"partition": 4}, "of partition 4 of 4 of 100 devices; damaged"),
+        ({"partitions": 101}, "of partition 1 of 101 of 100 devices; damaged"),
+        ({"later": 1}, "has an unknown field later; damaged or altered"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_ledger_that_no_charges_leave_is_refused_though_its_hash_is_right(ledger: DeviceLedger, change, line: str):
+    ledger._write({**ledger.read(), **change})
+    left = ledger.path.read_bytes()
+    for use in (ledger.read, lambda: ledger.charge({1: 0.01}, BUDGET), lambda: ledger.check(BUDGET, **NODE)):
+        with pytest.raises(InputError, match=re.escape(line)):
+            use()
+    assert ledger.path.read_bytes() == left
 
 
 def test_a_ledger_is_made_once(ledger: DeviceLedger, tmp_path: Path):

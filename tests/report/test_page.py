@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 
 from pfels.documents.report import Report
-from pfels.errors import InputError
+from pfels.errors import InputError, visible
 from pfels.experiment.reader import find
 from pfels.privacy.calibration import Budget
 from pfels.privacy.events import OWN_NOISE, Adversary
 from pfels.report import text as words
 from pfels.report.assumptions import assumption_table
 from pfels.report.groups import Comparison, comparisons, thinned
-from pfels.report.page import write_report
+from pfels.report.page import _embedded, write_report
 from pfels.report.privacy_columns import adversary_columns
 from pfels.report.settings import common
 from pfels.report.standings import highlights
@@ -230,6 +230,19 @@ def test_settings_that_are_markup_are_shown_as_text(folder: Path, tmp_path: Path
     page = Page(Path(write_report([path])["report"]))
     assert len(page.scripts) == 3
     assert evil.replace("\u2028", "\\u2028") in "".join(page.seen)
+
+
+@pytest.mark.parametrize(
+    "text", ["</script>", "<!--<script>", "</SCRIPT\n>", "]]>", "&lt;/script&gt;", "a\u2028b", "\x1b"]
+)
+def test_no_text_in_the_json_of_the_figures_can_end_its_script_or_begin_another(text: str, tmp_path: Path):
+    embedded = _embedded({text: {"data": [{"name": text, "text": [text, 1.5]}], "layout": {"title": {"text": text}}}})
+    assert not set("<>&\u2028\u2029\x1b") & set(embedded)
+    (tmp_path / "page.html").write_text(f'<script type="application/json">{embedded}</script>')
+    shown = visible(text)
+    assert Page(tmp_path / "page.html").figures == {
+        shown: {"data": [{"name": shown, "text": [shown, 1.5]}], "layout": {"title": {"text": shown}}}
+    }
 
 
 CONTROLS = "\x1b]0;x\x07\x1b[31m\x9b1m\u202eevil\u2066\u2069\u200e\u200f\x7f"
@@ -451,16 +464,12 @@ def test_the_cards_of_finished_runs_are_linked_where_they_are(folder: Path, docu
         ("model.privacy.json", lambda text: text.replace('"format": 1', '"format": "1"'), "format"),
         ("model.privacy.md", lambda text: text.replace("ε = ", "ε = 0."), "is not the page of"),
         ("model.privacy.md", lambda text: text + "<script>x</script>", "is not the page of"),
-        ("checkpoint.safetensors", None, "checkpoint.safetensors is missing"),
     ],
 )
 def test_a_card_that_is_not_of_its_run_is_not_linked(folder: Path, tmp_path: Path, name: str, edit: Any, reason: str):
     run = tmp_path / "runs" / "a"
     shutil.copytree(folder / "scheme=wfl-pdp,seed=0", run)
-    if edit is None:
-        (run / name).unlink()
-    else:
-        (run / name).write_text(edit((run / name).read_text("utf-8")), "utf-8")
+    (run / name).write_text(edit((run / name).read_text("utf-8")), "utf-8")
     found = write_report(tmp_path / "runs")
     (line,) = re.findall(r"<strong>not linked: (.*?)</strong>", Path(found["report"]).read_text("utf-8"))
     assert reason in line

@@ -87,6 +87,26 @@ def _stopper(tmp_path: Path) -> Path:
     return script
 
 
+def test_when_the_leading_rank_stops_a_run_all_ranks_end_with_its_model(tmp_path):
+    script = tmp_path / "early.py"
+    script.write_text(
+        "import os, sys\n"
+        "import torch, pfels\n"
+        f"config = pfels.load_config('demo', {SETTINGS!r})\n"
+        "def progress(record):\n"
+        "    if record['round'] == 1:\n"
+        "        raise pfels.Stop('two are enough')\n"
+        "result = pfels.run(config, 'two', progress=progress)\n"
+        "torch.save(result.parameters, os.environ['RANK'] + '.pt')\n"
+    )
+    together = torchrun(str(script), cwd=tmp_path)
+    assert together.returncode == 0, together.stderr
+    summary = json.loads((tmp_path / "two" / "summary.json").read_text())
+    assert summary["stopped"] == {"planned_rounds": 4, "reason": "two are enough"}
+    one, other = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+    assert torch.equal(one, other)
+
+
 def test_the_leading_rank_loses_no_round_if_another_one_dies(tmp_path):
     script = tmp_path / "dying.py"
     script.write_text(

@@ -114,6 +114,34 @@ def test_rows_with_nan_or_infinity_are_silenced_and_the_others_kept():
     assert rows.tolist() == [[0.0] * 4, [1.0] * 4, [0.0] * 4]
 
 
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ([1.0] + [2.0**-12.6] * (2**17 - 1), "small squares are lost beside a large one"),
+        (([1.0] + [2.0**-12.6] * (2**17 - 1)) * 3, "in each of several blocks"),
+        ([1e-23] * 1000, "all squares are too small for single precision"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_update_that_only_single_precision_puts_within_its_bound_is_not_sent(row: list[float], why: str):
+    rows = torch.tensor([[0.0] * len(row), row])
+    exact, rough = float(clipping.norms(rows).max()), float(clipping._rough_norms(rows).max())
+    assert rough < exact * (1 - 1e-12), why
+    bound = max(rough, exact * (1 - 1e-12))
+    with pytest.raises(GuardError, match="sensitivity"):
+        clipping.check_sensitivity(rows, bound=bound)
+    assert clipping.check_sensitivity(rows, bound=exact) is rows
+
+
+def test_the_rough_norm_may_be_as_wrong_as_a_block_of_squares_can_make_it(monkeypatch: pytest.MonkeyPatch):
+    """2¹⁷ additions in single precision, each off by a relative 2⁻²⁴ at most, in whatever order."""
+    rows = random_rows(3, D)
+    exact = float(clipping.norms(rows).max())
+    monkeypatch.setattr(clipping, "_rough_norms", lambda rows: clipping.norms(rows) * (1 - 2**17 * 2.0**-24))
+    with pytest.raises(GuardError, match="sensitivity"):
+        clipping.check_sensitivity(rows, bound=exact * (1 - 1e-9))
+
+
 # cohort
 
 
@@ -232,6 +260,17 @@ def test_an_update_above_its_sensitivity_bound_is_never_transmitted():
     for bad in (torch.full((2, D), 1.0), torch.full((2, D), math.nan)):
         with pytest.raises(GuardError, match="sensitivity"):
             power.transmit(bad, gains, powers, beta=1e-9, bound=1.0, share=1.0)
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-4, 2.0, math.inf, math.nan])
+def test_a_signal_is_as_long_as_its_norm_bound_allows_and_no_longer(factor: float):
+    """A part in a million for the rounding of single precision, and no more; what is not a number is refused."""
+    gains, _ = draw_link(3, 3)
+    energies = (0.5 * 0.25 / np.abs(gains)) ** 2
+    power.check_signals(energies * (1 + 1e-6), gains, beta=0.5, bound=0.25)
+    energies[1] *= factor
+    with pytest.raises(GuardError, match="norm bound: not transmitted"):
+        power.check_signals(energies, gains, beta=0.5, bound=0.25)
 
 
 def test_with_sparsification_the_power_limit_holds_in_expectation():

@@ -70,7 +70,8 @@ Require = Callable[[object, str, str], None]
 def _require_ledger(tensors: Mapping[str, Tensor], require: Require, *, devices: int, rounds: int) -> None:
     _require_devices(tensors["server.ids"], "server.ids", require, devices=devices)
     require(_within(tensors["server.participations"], 1, rounds), "server.participations", f"from 1 to {rounds}")
-    require(_within(tensors["server.mu_squared"], 0.0, np.inf), "server.mu_squared", "numbers from 0 on")
+    least = np.finfo(np.float64).smallest_subnormal  # whoever has sent has lost something
+    require(_within(tensors["server.mu_squared"], float(least), np.inf), "server.mu_squared", "numbers above 0")
     levels, counts = tensors["noise_multipliers"], tensors["noise_multiplier_rounds"]
     require(_within(levels, 0.0, np.finfo(np.float64).max), "noise_multipliers", "finite numbers from 0 on")
     require(_rising(levels), "noise_multipliers", "in rising order, each once")

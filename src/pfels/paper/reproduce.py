@@ -99,7 +99,7 @@ def reproduce(
         "seeds": list(seeds), "settings": changed, "preset": preset,
         "learning_rates": learning_rates and list(learning_rates),
     }  # fmt: skip
-    document["files"] = write_files(document, wanted.kind, folder, f"{target}-{scale}", asked=asked)
+    document["files"] = write_files(document, wanted.kind, folder / f"{target}-{scale}", asked=asked)
     return document
 
 
@@ -221,11 +221,13 @@ def _printed(benchmark: Benchmark, *, full_scale: bool) -> Mapping[str, Printed]
 
 
 def write_files(
-    document: Mapping[str, Any], kind: str, folder: Path, name: str, *, asked: Mapping[str, Any]
+    document: Mapping[str, Any], kind: str, stem: Path, *, asked: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Write the document into the folder and return the names of the files; figures are drawn as well. Files of a
-    document that was asked for otherwise are kept: the new ones have a number in their names."""
-    stem = folder / f"{name}{number_beside(folder, [name], asked)}"
+    """Write the document under this stem and return the names of the files; figures are drawn as well. Files of a
+    document that was `asked` for otherwise are kept: the new ones have a number in their names."""
+    if asked is not None:
+        stem = stem.with_name(f"{stem.name}{number_beside(stem.parent, [stem.name], asked)}")
+        document = {**document, "asked": dict(asked)}
     suffixes = [".json", ".csv"]
     rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
     write_atomically(stem.with_suffix(".csv"), to_csv(rows, leaving_out=(*SENTENCES, *PER_SEED)))
@@ -236,5 +238,5 @@ def write_files(
         heading = [document["title"], document["command"]]
         draw(document["points"], kind, stem, heading=heading, preferred=document.get("preferred_ratio", {}))
     files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
-    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files, "asked": dict(asked)}))
+    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
     return files

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pfels.documents.audit import Audit, AuditView
 
 NAMES: tuple[Literal["server"], Literal["models"]] = ("server", "models")
-NOISE = {"receiver": "receiver noise", "devices": "device noise", "server": "noise known"}
+NOISE = {"receiver": "receiver noise", "devices": "device noise", "server": "noise, server"}
 COLUMNS = ("seen by", "ε claimed", "ε estimated", "95 % interval", "ε certified", "verdict")
 
 
@@ -77,7 +77,7 @@ def notes(document: Audit) -> list[str]:
         f"{document['canaries'] * len(document['seeds']) - document['included']} that are not, with one variance for "
         "both. Rejected where its lower limit at 99.99 %, one-sided, exceeds the claim.",
         "Certified: a lower bound with 95 % confidence from guesses in one run, for Gaussian trade-off curves "
-        "(Mahloujifar et al. 2024). Rejected where it exceeds the claim.",
+        "(Mahloujifar et al. 2024). Rejected where it exceeds the claim at 99.99 %.",
     ]
     if alone is not None:
         lines.append(

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from importlib.metadata import version
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from pfels.documents.report import Report
 from pfels.errors import InputError, visible
@@ -29,7 +28,7 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
     """Write one page about all runs in a directory, or in several, and below; gives what went into it.
 
     Without `out` the page is `report.html` in the directory, or in the current one if there are several; a file of that
-    name that is something else is kept, and the page has a number in its name. Damaged runs are listed on the page; an
+    name that is no such page is kept, and the page has a number in its name. Damaged runs are listed on the page; an
     InputError is raised only if there is no run to report.
 
     >>> import pathlib, pfels, tempfile
@@ -46,8 +45,7 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
         reasons = [f"{each.name}: {each.reason}" for each in damaged] or ["no directory given"]
         raise InputError(f"no run to report ({reasons[0]}{'; …' if len(reasons) > 1 else ''})")
     found, copies = comparisons(runs)
-    about = " ".join(map(printable, places)) if len(places) > 1 else "this folder"
-    target = path_of("out", out) if out is not None else _beside(places[0] if len(places) == 1 else Path(), about)
+    target = path_of("out", out) if out is not None else _beside(places[0] if len(places) == 1 else Path())
     name = printable(target)
     if target.is_dir():
         raise InputError(f"{name}: is a directory; --out must be a file, such as {name}/report.html")
@@ -55,7 +53,7 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
         raise InputError(f"{name}: --out must be a page, such as {printable(target.with_suffix('.html'))}")
     sections = [section(comparison, f"s{i}") for i, comparison in enumerate(found, 1)]
     unknown = [run for run in runs if not is_recorded(run.config.scheme, run.environment)]
-    page = _page(target, sections, damaged, copies, unknown=unknown, about=about)
+    page = _page(target, sections, damaged, copies, unknown=unknown)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, page.encode())
@@ -72,23 +70,18 @@ def write_report(paths: str | Path | Sequence[str | Path], out: str | Path | Non
     }
 
 
-def _beside(folder: Path, about: str) -> Path:
-    """Where a page goes that may replace one about the same runs, and no other file."""
+def _beside(folder: Path) -> Path:
+    """Where a page goes that may replace a page, and no other file."""
     for number in itertools.count(1):
         path = folder / ("report.html" if number == 1 else f"report-{number}.html")
-        if not path.exists() or (path.is_file() and _is_about(path, about)):
+        if not path.exists() or (path.is_file() and _is_page(path)):
             return path
     raise AssertionError("numbers never end")
 
 
-def _is_about(path: Path, about: str) -> bool:
-    """Whether a file is a page about these runs; one of an earlier version does not say."""
+def _is_page(path: Path) -> bool:
     with path.open("rb") as file:
-        head = file.read(2**16).decode(errors="replace")
-    said = re.search(
-        r'<meta name="generator" content="pfels [^"]*">(?:\s*<meta name="pfels-runs" content="([^"]*)">)?', head
-    )
-    return said is not None and said[1] in (None, str(escape(about)))
+        return b'<meta name="generator" content="pfels ' in file.read(2**12)
 
 
 def _page(
@@ -98,7 +91,6 @@ def _page(
     copies: Sequence[tuple[StoredRun, StoredRun]],
     *,
     unknown: Sequence[StoredRun],
-    about: str,
 ) -> str:
     from plotly.offline import get_plotlyjs
 
@@ -119,7 +111,6 @@ def _page(
         damaged=damaged,
         copies=copies,
         unknown=unknown,
-        about=about,
         version=version("pfels"),
         figures=_embedded(figures),
         style=Markup(_asset("report.css")),

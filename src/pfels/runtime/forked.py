@@ -1,10 +1,11 @@
 """A copy of this process as it is now, which answers questions and learns nothing else that happens here."""
 
-import multiprocessing
+import os
 import signal
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Generic, TypeVar
 
@@ -12,6 +13,7 @@ from pfels.errors import RunError
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+_STOP = "stop"
 
 
 class Forked(Generic[Q, A]):
@@ -22,12 +24,16 @@ class Forked(Generic[Q, A]):
     """
 
     def __init__(self, answer: Callable[[Q], A]) -> None:
-        context = multiprocessing.get_context("fork")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(answer, other, self._pipe), daemon=True)
+        self._pipe, other = Pipe()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not copied
-            self._process.start()
+            self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                self._pipe.close()  # so that the pipe ends with the parent
+                _serve(answer, other)
+            finally:
+                os._exit(0)  # nothing that this process has begun is for the copy to end
         other.close()
 
     def ask(self, question: Q) -> None:
@@ -50,16 +56,16 @@ class Forked(Generic[Q, A]):
         with suppress(OSError):  # it has ended already
             self._pipe.send(_STOP)  # a later copy holds this pipe too, so closing it would not be noticed
         self._pipe.close()
-        self._process.join()
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
 
 
-_STOP = "stop"
 _ENDED = "a process that was to repeat the server's part has ended; is there enough memory?"
 
 
-def _serve(answer: Callable[[Q], A], pipe: Connection, parents: Connection) -> None:
+def _serve(answer: Callable[[Q], A], pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-    parents.close()  # so that the pipe ends with the parent
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while True:
         try:
             question = pipe.recv()

@@ -31,6 +31,7 @@ from pfels.seeding import Purpose, generator
 from pfels.studies.canaries import QuietDraws
 from pfels.training.updates import LocalUpdates
 
+MOST_SENT = 2**22  # numbers of other updates that are formed at once
 _OTHER_UPDATES, _OTHER_SEED = 4, 5  # the rounds of their addresses
 Vector = NDArray[np.float32]
 
@@ -111,20 +112,21 @@ class Server:
         return noise + plan.arriving(added, slice(0, len(added))), added
 
     def _send_something_else(self, plan: RoundPlan, A: Tensor | None) -> None:
-        """Two devices send what they never learned: a scheme that keeps updates for its server has kept others then."""
-        scheme, setting = self.experiment.scheme, self.experiment.setting
-        count = min(2, len(plan.training))
-        if not count:
-            return
+        """The devices send what they never learned: a scheme that keeps updates for its server has kept others then."""
+        scheme, setting, count = self.experiment.scheme, self.experiment.setting, len(plan.training)
+        rows = max(1, min(count, MOST_SENT // setting.dimension))
         draw = generator(self.draws.seed, Purpose.CANARY, round=_OTHER_UPDATES, device=plan.round)
-        rows = draw.standard_normal((count, setting.dimension), dtype=np.float32)
-        updates = torch.from_numpy(rows).mul_(2 * setting.bound / math.sqrt(setting.dimension))
-        part = LocalUpdates(slice(0, count), updates, np.zeros(count))
-        with suppress(Exception):  # what counts is what the server does after it
-            if remembers(scheme):
-                scheme.send_and_keep(plan, part, A, Memory(decoded=self.memory.decoded))
-            else:
-                scheme.send(plan, part, A)
+        drawn = torch.from_numpy(draw.standard_normal((rows, setting.dimension), dtype=np.float32))
+        drawn *= 2 * setting.bound / math.sqrt(setting.dimension)
+        for start in range(0, count, rows):
+            places = slice(start, min(start + rows, count))
+            size = places.stop - places.start
+            part = LocalUpdates(places, drawn[:size].clone(), np.zeros(size))
+            with suppress(Exception):  # what counts is what the server does after it
+                if remembers(scheme):
+                    scheme.send_and_keep(plan, part, A, Memory(decoded=self.memory.decoded))
+                else:
+                    scheme.send(plan, part, A)
 
 
 def digest(value: object) -> str:

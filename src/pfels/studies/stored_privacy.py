@@ -8,6 +8,7 @@ from pfels.errors import InputError, shown
 from pfels.experiment import reader, secret_seed
 from pfels.experiment.assumptions import with_assumptions, with_data_notes
 from pfels.experiment.checkpoint import Checkpoint
+from pfels.experiment.code import difference, foreign_code
 from pfels.experiment.deployment import Deployment
 from pfels.experiment.directory import RunDirectory
 from pfels.experiment.forecast import forecast
@@ -62,6 +63,9 @@ def _document(run: StoredRun, figures: RunPrivacy, rounds: int) -> StoredPrivacy
 
 
 def _simulated(run: StoredRun) -> RunPrivacy:
+    before = [each for each in run.environment.get("code", []) if each["role"] == "scheme"]
+    if before and (other := difference(before, foreign_code(run.config.scheme))):
+        raise InputError(f"{run.name}: {other}; the rounds of an unfinished run are planned anew, by that code alone")
     dimension = None
     if run.config.data.name == "file":  # which may be gone, or elsewhere
         dimension = _checkpoint(run).dimension

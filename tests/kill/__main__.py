@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from pfels.report import page  # noqa: F401
 from pfels.runtime.signals import interrupt_once
 from pfels.studies import compare  # noqa: F401
 from tests.data.fixtures import leaf_file
+from tests.kill.beside import read_beside
 
 SMALL = (
     "-s", "data.devices=30", "-s", "cohort.size=8", "-s", "model.hidden=8", "-s", "run.eval_every=3",
@@ -49,6 +50,7 @@ class Job:
     arguments: Callable[[Path], Sequence[str]]
     share: int
     prepare: Callable[[Path], None] = lambda folder: None
+    read: str = ""  # the folder in which runs are read all the time
 
 
 def _run(folder: Path) -> Sequence[str]:
@@ -56,6 +58,11 @@ def _run(folder: Path) -> Sequence[str]:
     if (folder / "run" / "summary.json").exists():
         resume = []
     return ["run", "demo", *SMALL, "-s", "rounds=24", "--out", str(folder / "run"), *resume]
+
+
+def _run_every(folder: Path) -> Sequence[str]:
+    """With a checkpoint in every round, so that a reader meets one that is just being replaced."""
+    return [*_run(folder), "-s", "run.checkpoint_every=1", "-s", "scheme=pfels-plus"]
 
 
 def _compare(folder: Path) -> Sequence[str]:
@@ -96,9 +103,10 @@ def _leaf(folder: Path) -> None:
 
 
 JOBS = (
-    Job("run", _run, 30),
-    Job("compare", _compare, 12),
-    Job("sweep", _sweep, 10),
+    Job("run", _run, 20, read="run"),
+    Job("run every", _run_every, 10, read="run"),
+    Job("compare", _compare, 12, read="compare"),
+    Job("sweep", _sweep, 10, read="sweep"),
     Job("reproduce", _reproduce, 14),
     Job("report", _report, 16, _stored_runs),
     Job("data get", _data, 18, _leaf),
@@ -213,13 +221,14 @@ def cycle(job: Job, folder: Path, reference: dict[str, bytes], seconds: float, d
     """
     _prepare(job, folder)
     killed = 0
-    for _ in range(draw.randint(2, 8)):
-        began = time.monotonic()
-        if _kill(job, folder, draw.uniform(0, seconds), draw):
-            killed += 1
-        else:
-            seconds = min(seconds, time.monotonic() - began)
-    _finish(job, folder)
+    with read_beside(folder / job.read, folder.with_suffix(".reader")) if job.read else nullcontext():
+        for _ in range(draw.randint(2, 8)):
+            began = time.monotonic()
+            if _kill(job, folder, draw.uniform(0, seconds), draw):
+                killed += 1
+            else:
+                seconds = min(seconds, time.monotonic() - began)
+        _finish(job, folder)
     found = contents(folder)
     assert sorted(found) == sorted(reference), f"{job.name}: {sorted(set(found) ^ set(reference))}"
     different = [name for name in found if found[name] != reference[name]]

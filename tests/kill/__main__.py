@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from pfels.runtime.signals import interrupt_once
 from pfels.studies import compare  # noqa: F401
 from tests.data.fixtures import leaf_file
 from tests.foreign_modules import foreign_modules
+from tests.kill.beside import read_beside
 
 SMALL = (
     "-s", "data.devices=30", "-s", "cohort.size=8", "-s", "model.hidden=8", "-s", "run.eval_every=3",
@@ -52,6 +53,7 @@ class Job:
     share: int
     prepare: Callable[[Path], None] = lambda folder: None
     program: bool = False  # started as a program, in its folder `here`
+    read: str = ""  # the folder in which runs are read all the time
 
 
 def _run(folder: Path) -> Sequence[str]:
@@ -59,6 +61,11 @@ def _run(folder: Path) -> Sequence[str]:
     if (folder / "run" / "summary.json").exists():
         resume = []
     return ["run", "demo", *SMALL, "-s", "rounds=24", "--out", str(folder / "run"), *resume]
+
+
+def _run_every(folder: Path) -> Sequence[str]:
+    """With a checkpoint in every round, so that a reader meets one that is just being replaced."""
+    return [*_run(folder), "-s", "run.checkpoint_every=1", "-s", "scheme=pfels-plus"]
 
 
 def _compare(folder: Path) -> Sequence[str]:
@@ -103,9 +110,10 @@ def _leaf(folder: Path) -> None:
 
 
 JOBS = (
-    Job("run", _run, 26),
-    Job("compare", _compare, 12),
-    Job("sweep", _sweep, 10),
+    Job("run", _run, 20, read="run"),
+    Job("run every", _run_every, 10, read="run"),
+    Job("compare", _compare, 12, read="compare"),
+    Job("sweep", _sweep, 10, read="sweep"),
     Job("workers", _compare, 4, _here, program=True),
     Job("reproduce", _reproduce, 14),
     Job("report", _report, 16, _stored_runs),
@@ -224,13 +232,14 @@ def cycle(job: Job, folder: Path, reference: dict[str, bytes], seconds: float, d
     """
     _prepare(job, folder)
     killed = 0
-    for _ in range(draw.randint(2, 8)):
-        began = time.monotonic()
-        if _kill(job, folder, draw.uniform(0, seconds), draw):
-            killed += 1
-        else:
-            seconds = min(seconds, time.monotonic() - began)
-    _finish(job, folder)
+    with read_beside(folder / job.read, folder.with_suffix(".reader")) if job.read else nullcontext():
+        for _ in range(draw.randint(2, 8)):
+            began = time.monotonic()
+            if _kill(job, folder, draw.uniform(0, seconds), draw):
+                killed += 1
+            else:
+                seconds = min(seconds, time.monotonic() - began)
+        _finish(job, folder)
     assert not (folder / "here" / "IMPORTED").exists(), (folder / "here" / "IMPORTED").read_text()
     found = contents(folder)
     assert sorted(found) == sorted(reference), f"{job.name}: {sorted(set(found) ^ set(reference))}"

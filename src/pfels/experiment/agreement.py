@@ -20,9 +20,8 @@ from pfels.privacy.accountant import blind_server_loss
 from pfels.privacy.assumptions import priced_assumptions
 from pfels.privacy.events import PrivacyLoss
 
-# Relative. An accountant's grid is refined until ε changes by 0.2 %, and versions may do that differently.
-FIGURES = 0.01
-ROUNDING = 1e-6
+ROUNDING = 1e-6  # relative; versions differ in the last digits
+GRID = 0.01  # relative; an accountant's grid is refined until ε changes by 0.2 %, and versions may do that differently
 Require = Any
 
 
@@ -122,7 +121,7 @@ def _require_privacy(said: RunPrivacy, run: Evidence, require: Require) -> None:
     small = known["server"]["epsilon_at_1e-5"]
     if "epsilon_at_1e-5" in server:
         at_small = server["epsilon_at_1e-5"]
-        require(close(at_small, small, relative=FIGURES), "privacy.server.epsilon_at_1e-5", at_small)
+        require(close(at_small, small, relative=ROUNDING), "privacy.server.epsilon_at_1e-5", at_small)
     if "blind_server" in said:
         outsider = PrivacyLoss.read(known["outsider"])
         blind = blind_server_loss(outsider, sampling=setting.sampling, on_air=True, antennas=setting.cell.antennas)
@@ -136,7 +135,8 @@ def _require_figure(name: str, said: Any, known: Any, require: Require, *, simul
     if said is None or known is None:
         require(said is known, name, said)
         return
-    require(close(said["epsilon"], known["epsilon"], relative=FIGURES), f"{name}.epsilon", said["epsilon"])
+    relative = GRID if known["adversary"] in ("outsider", "blind-server") else ROUNDING
+    require(close(said["epsilon"], known["epsilon"], relative=relative), f"{name}.epsilon", said["epsilon"])
     for key in ("delta", "adversary", "neighbours", "participations", "valid_below", "exceeds_100"):
         if key in said and key in known:
             require(said[key] == known[key], f"{name}.{key}", said[key])
@@ -156,7 +156,7 @@ def _shows(figure: ExplainedFigure) -> bool:
 
 def _require_same(name: str, said: Mapping[str, Any], known: Mapping[str, Any], require: Require) -> None:
     for key, value in known.items():
-        require(close(said[key], value, relative=FIGURES), f"{name}.{key}", said[key])
+        require(close(said[key], value, relative=ROUNDING), f"{name}.{key}", said[key])
 
 
 def _require_prices(said: RunPrivacy, ledger: Ledger, config: Config, require: Require) -> None:
@@ -168,9 +168,9 @@ def _require_prices(said: RunPrivacy, ledger: Ledger, config: Config, require: R
     least, antennas = 0.0, said.get("server_by_antennas", {})
     for m in sorted(filter(str.isdecimal, antennas), key=int):
         each = antennas[m]
-        exact = int(m) != config.channel.antennas or close(each, worst.epsilon, relative=FIGURES)
+        exact = int(m) != config.channel.antennas or close(each, worst.epsilon, relative=ROUNDING)
         require(each is not None and exact and each >= least, "privacy.server_by_antennas", each)
         least, known[f"the server has {m} antennas"] = each or 0.0, each
     for price in said.get("assumptions", []):
         value = price["epsilon"]
-        require(close(value, known.get(price["name"], value), relative=FIGURES), "privacy.assumptions", value)
+        require(close(value, known.get(price["name"], value), relative=ROUNDING), "privacy.assumptions", value)

@@ -1,5 +1,6 @@
 """The checkpoint and the log of a stored run, verified one by one and held against each other."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from pfels.experiment.ledger import Ledger
 from pfels.experiment.log import Log
 from pfels.experiment.possible import largest, require_possible
 from pfels.experiment.replay import LogTotals, Sealed
+from pfels.runtime.lazy_torch import torch
+
+NORMS = 1e-3  # relative; of rows in float32
 
 
 def checkpoint(
@@ -74,6 +78,11 @@ def require_continuable(last: Checkpoint | None, dimension: int | None, path: Pa
     for name in ("memory.sizes", "decoded.sizes"):
         if name in last.tensors and bool((last.tensors[name] > last.dimension).any()):
             raise InputError(f"{file}: {name}: must be at most {last.dimension}")
+    if "memory.norms" in last.tensors:
+        rows = torch.split(last.tensors["memory"].double(), last.tensors["memory.sizes"].tolist())
+        for row, norm in zip(rows, last.tensors["memory.norms"].tolist(), strict=True):
+            if norm and not math.isclose(norm, float(torch.linalg.vector_norm(row)), rel_tol=NORMS, abs_tol=1e-30):
+                raise InputError(f"{file}: memory.norms: {norm:g} is not the norm of what is kept; altered")
     if last.diverged:
         raise InputError(
             f"{file}: its model is not finite: the training has diverged; choose a smaller training.learning_rate or "

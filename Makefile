@@ -14,7 +14,8 @@ setup: $(STAMP)
 
 # $(call install,ENVIRONMENT,CONSTRAINTS): every file is held to the SHA-256 in the constraints. PyTorch comes first and
 # alone: the build that pip finds, without CUDA if an index has one, or else the package registry's, which may need
-# packages that the other does not. pfels itself is built by what was just installed.
+# packages that the other does not. The constraints are complete: pip resolves nothing, and `pip check` must agree. pfels
+# itself is built by what was just installed.
 define install
 	test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 	$(1)/bin/python -m pip download --quiet --no-deps --dest $(1)/torch $$(grep -o '^torch==[^ ]*' constraints-torch.txt)
@@ -24,8 +25,9 @@ define install
 	rm -r $(1)/torch
 	if $(1)/bin/python -m pip show torch | grep -q '^Requires:.*nvidia'; then \
 		$(1)/bin/python -m pip install --quiet --require-hashes --no-deps -r constraints-cuda.txt; fi
-	$(1)/bin/python -m pip install --quiet --require-hashes -r $(2)
+	$(1)/bin/python -m pip install --quiet --require-hashes --no-deps -r $(2)
 	$(1)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(1)/bin/python -m pip check
 endef
 
 $(STAMP): pyproject.toml constraints.txt constraints-torch.txt constraints-cuda.txt
@@ -34,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt constraints-torch.txt constraints-cuda.
 
 # What the site, the tests in a browser and the notebooks need.
 $(TOOLS): $(STAMP) constraints-tools.txt
-	$(BIN)/python -m pip install --quiet --require-hashes -r constraints-tools.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r constraints-tools.txt
 	touch $(TOOLS)
 
 demo: setup

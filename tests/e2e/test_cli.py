@@ -276,7 +276,7 @@ def test_what_a_terminal_cannot_show_is_no_reason_to_fail(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("hidden", "code", "message"),
-    [(1_500_000, 1, "not enough memory; choose a smaller network"), (1_000_000_000, 2, "at least 3000.0 GB")],
+    [(4_000_000, 1, "not enough memory; choose a smaller network"), (1_000_000_000, 2, "at least 3000.0 GB")],
 )
 def test_too_large_a_network_ends_in_one_line(pfels, hidden: int, code: int, message: str):
     """The first is refused by PyTorch, under a limit of 4 GB; the second, the largest that a config takes, by us."""

@@ -8,7 +8,8 @@ bound, corrected for all comparisons that its check makes, so a check rejects ho
 from dataclasses import dataclass, field
 
 from pfels.privacy.noise_batch import Finding, NoiseBatch, NoiseCheck, chosen, finding
-from pfels.privacy.noise_pairs import Copies, Pairs
+from pfels.privacy.noise_copies import Copies
+from pfels.privacy.noise_pairs import Pairs
 from pfels.privacy.noise_values import Coordinates, Law, Level, Repeats, Zeros
 from pfels.privacy.noise_vectors import Neighbours, Seeds, Signals
 

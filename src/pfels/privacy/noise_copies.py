@@ -1,4 +1,4 @@
-"""Noise vectors in pairs: does one hold the numbers of another?"""
+"""Noise that comes again: sizes within a vector, and the numbers of one vector in another."""
 
 import math
 from collections.abc import Iterator
@@ -10,13 +10,54 @@ from pfels.arrays import Reals
 from pfels.privacy import tails
 from pfels.privacy.noise_batch import Labels, Least, NoiseBatch, Singles, chosen
 from pfels.privacy.noise_pairs import ALL_PAIRS
+from pfels.privacy.noise_values import WORKED
 
+EQUAL = 2.0**-17  # numbers that are nearer to each other count as equal
+SORTED = 2**14  # numbers of a vector that are
 POOLED = 2**21  # numbers of all vectors that are sorted together
 CLOSE = 2.0**-20  # sizes of two vectors that are nearer to each other count as equal
 TOP = 8  # the largest sizes of a vector, by which a copy is found whatever its order, signs and scale
 ALIKE = 1e-6  # ratios of them that are nearer to each other are the same, or that differ by no more than rounding
 BLURRED = 2e-5  # vectors whose rounding is beyond that are not tried
 COINCIDENCE = 1e-8  # above the probability that any of ten million vectors has the ratios of another by chance
+
+
+@dataclass
+class Repeats:
+    """Do sizes come again within a vector: on a lattice, in copies of parts, or out of a small set?"""
+
+    name: str = "values"
+    vectors: Least = field(default_factory=Least)
+    counts: float = 0.0
+    expected: float = 0.0
+
+    def add(self, batch: NoiseBatch) -> None:
+        """The noise of one more round."""
+        sizes = np.sort(np.abs(_some(batch)), axis=1)
+        n, near = sizes.shape[1], np.maximum(EQUAL, 4 * batch.rounding)
+        counts = (np.diff(sizes, axis=1) <= near[:, None]).sum(1).astype(np.float64)
+        expected = n * (n - 1) * near / math.sqrt(math.pi)  # pairs, times the density of a difference of two sizes at 0
+        self.vectors.add(
+            tails.poisson(counts, expected),
+            lambda at: f"{batch.of(at)} has {counts[at]:.0f} equal sizes among {n}; {expected[at]:.0f} are expected",
+        )
+        self.counts, self.expected = self.counts + float(counts.sum()), self.expected + float(expected.sum())
+
+    def families(self) -> Iterator[Least]:
+        """After the last round."""
+        together, counts, expected = Least(), self.counts, self.expected
+        if expected:
+            together.add(
+                tails.poisson(np.array([counts]), expected),
+                lambda at: f"its vectors have {counts:,.0f} equal sizes; {expected:,.0f} are expected",
+            )
+        yield from (self.vectors, together)
+
+
+def _some(batch: NoiseBatch) -> Singles:
+    """The rows at as many places as can be sorted in a round."""
+    count, width = min(SORTED, max(16, WORKED // max(len(batch.rows), 1))), batch.rows.shape[1]
+    return batch.rows if width <= count else batch.rows[:, chosen(width, count)]
 
 
 @dataclass

@@ -14,9 +14,7 @@ from pfels.privacy.noise_vectors import FEWEST, add_cosines, unit
 
 Places = NDArray[np.int64]
 KEPT = 2**25  # numbers of all vectors that are kept to be compared after the last round
-ALL_PAIRS = (
-    2048  # vectors of which all pairs are tried; of more, those of one round, of two in a row, and of one device
-)
+ALL_PAIRS = 2048  # vectors of which all pairs are tried; of more, those of a round, of two in a row, of a device
 COLUMNS = 2048  # places of which all pairs are tried
 PRODUCTS = 2**32  # that they may take
 SAME = 0.999  # a correlation that is called the same vector

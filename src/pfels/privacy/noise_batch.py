@@ -131,3 +131,36 @@ class Totals:
         if size > len(self.values):
             self.values = np.concatenate([self.values, np.zeros(size - len(self.values))])
         self.values[:size] += np.bincount(index, numbers, minlength=size)
+
+
+@dataclass
+class Labels:
+    """Whose vectors they are, and of which rounds."""
+
+    owners: list[int] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+
+    def add(self, batch: NoiseBatch) -> None:
+        """Those of one more round."""
+        self.owners += batch.owners.tolist()
+        self.rounds += [batch.round] * len(batch.owners)
+
+    def pair(self, i: int, j: int, what: str) -> str:
+        """Two of them in words, and what they are."""
+        return paired((self.owners[i], self.rounds[i]), (self.owners[j], self.rounds[j]), what)
+
+
+def paired(one: tuple[int, int], other: tuple[int, int], what: str) -> str:
+    """Two vectors, by owner and round, and what they are.
+
+    >>> paired((-1, 2), (-1, 6), "the same vector")
+    'the receiver noise of rounds 3 and 7 is the same vector'
+    """
+    (a, s), (b, t) = sorted((one, other), key=lambda each: (each[1], each[0]))
+    if a == b == RECEIVER:
+        return f"the receiver noise of rounds {s + 1} and {t + 1} is {what}"
+    if a == b:
+        return f"the noise of device {a} in rounds {s + 1} and {t + 1} is {what}"
+    if s == t:
+        return f"the noise of devices {a} and {b} in round {s + 1} is {what}"
+    return f"the noise of device {a} in round {s + 1} and of device {b} in round {t + 1} is {what}"

@@ -8,8 +8,9 @@ bound, corrected for all comparisons that its check makes, so a check rejects ho
 from dataclasses import dataclass, field
 
 from pfels.privacy.noise_batch import Finding, NoiseBatch, NoiseCheck, chosen, finding
-from pfels.privacy.noise_pairs import Copies, Pairs
-from pfels.privacy.noise_values import Coordinates, Law, Level, Repeats, Zeros
+from pfels.privacy.noise_copies import Copies, Repeats
+from pfels.privacy.noise_pairs import Pairs
+from pfels.privacy.noise_values import Coordinates, Law, Level, Zeros
 from pfels.privacy.noise_vectors import Neighbours, Seeds, Signals
 
 NUMBERS = 2**24  # of one round that are looked at; of more, so many, at the same places in every round

@@ -1,4 +1,4 @@
-"""Noise vectors in pairs: are they independent of each other, and does one hold numbers of another?"""
+"""Noise vectors in pairs: are they independent of each other?"""
 
 import math
 from collections.abc import Iterator
@@ -9,55 +9,15 @@ from numpy.typing import NDArray
 
 from pfels.arrays import Reals
 from pfels.privacy import tails
-from pfels.privacy.noise_batch import RECEIVER, Least, NoiseBatch, Singles, chosen
+from pfels.privacy.noise_batch import Labels, Least, NoiseBatch, Singles, chosen, paired
 from pfels.privacy.noise_vectors import FEWEST, add_cosines, unit
 
 Places = NDArray[np.int64]
 KEPT = 2**25  # numbers of all vectors that are kept to be compared after the last round
-ALL_PAIRS = (
-    2048  # vectors of which all pairs are tried; of more, those of one round, of two in a row, and of one device
-)
+ALL_PAIRS = 2048  # vectors of which all pairs are tried; of more, those of a round, of two in a row, of a device
 COLUMNS = 2048  # places of which all pairs are tried
+PRODUCTS = 2**32  # that they may take
 SAME = 0.999  # a correlation that is called the same vector
-POOLED = 2**21  # numbers of all vectors that are sorted together
-CLOSE = 2.0**-20  # sizes of two vectors that are nearer to each other count as equal
-TOP = 8  # the largest sizes of a vector, by which a copy is found whatever its order, signs and scale
-ALIKE = 1e-6  # ratios of them that are nearer to each other are the same, or that differ by no more than rounding
-BLURRED = 2e-5  # vectors whose rounding is beyond that are not tried
-COINCIDENCE = 1e-8  # above the probability that any of ten million vectors has the ratios of another by chance
-
-
-@dataclass
-class Labels:
-    """Whose vectors they are, and of which rounds."""
-
-    owners: list[int] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)
-
-    def add(self, batch: NoiseBatch) -> None:
-        """Those of one more round."""
-        self.owners += batch.owners.tolist()
-        self.rounds += [batch.round] * len(batch.owners)
-
-    def pair(self, i: int, j: int, what: str) -> str:
-        """Two of them in words, and what they are."""
-        return paired((self.owners[i], self.rounds[i]), (self.owners[j], self.rounds[j]), what)
-
-
-def paired(one: tuple[int, int], other: tuple[int, int], what: str) -> str:
-    """Two vectors, by owner and round, and what they are.
-
-    >>> paired((-1, 2), (-1, 6), "the same vector")
-    'the receiver noise of rounds 3 and 7 is the same vector'
-    """
-    (a, s), (b, t) = sorted((one, other), key=lambda each: (each[1], each[0]))
-    if a == b == RECEIVER:
-        return f"the receiver noise of rounds {s + 1} and {t + 1} is {what}"
-    if a == b:
-        return f"the noise of device {a} in rounds {s + 1} and {t + 1} is {what}"
-    if s == t:
-        return f"the noise of devices {a} and {b} in round {s + 1} is {what}"
-    return f"the noise of device {a} in round {s + 1} and of device {b} in round {t + 1} is {what}"
 
 
 def _related(cosine: float) -> str:
@@ -133,7 +93,7 @@ class Pairs:
                 lambda at: f"the squared correlations of all pairs are {share:.3g} times as large as by chance",
             )
         yield together
-        yield self._places(rows[:, :COLUMNS])
+        yield self._places(rows[:, : min(COLUMNS, math.isqrt(PRODUCTS // len(rows)))])
 
     def _all_pairs(self, rows: Singles, *, count: bool) -> None:
         cosines, shared = _cosines(rows)
@@ -194,77 +154,10 @@ def _taken(rows: Singles, wanted: Places, index: Places, dimension: int) -> Sing
 
 def _cosines(rows: Singles) -> tuple[Singles, Reals]:
     """The cosines between rows over the places where both are known, and how many those are."""
-    known = (rows != 0).astype(np.float32)
-    squares = np.square(rows) @ known.T
+    known = rows != 0
+    if known.all():
+        return unit(rows) @ unit(rows).T, np.full((len(rows), len(rows)), float(rows.shape[1]))
+    there = known.astype(np.float32)
+    squares = np.square(rows) @ there.T
     cosines = (rows @ rows.T) / np.sqrt(np.maximum(squares * squares.T, 1e-30))
-    return cosines, (known @ known.T).astype(np.float64)
-
-
-@dataclass
-class Copies:
-    """Are numbers of one vector those of another: all of it in another order, with other signs and scale, or a part?"""
-
-    expected: int
-    name: str = "copies"
-    labels: Labels = field(default_factory=Labels)
-    ratios: list[Reals] = field(default_factory=list)
-    sizes: list[Singles] = field(default_factory=list)
-    blur: list[float] = field(default_factory=list)
-    rounding: float = 0.0
-    numbers: int = 0
-
-    def add(self, batch: NoiseBatch) -> None:
-        """The noise of one more round."""
-        if batch.rows.shape[1] < 2 * TOP:
-            return
-        self.labels.add(batch)
-        sizes = np.abs(batch.rows)
-        top = -np.sort(-np.partition(sizes, -TOP, axis=1)[:, -TOP:].astype(np.float64), axis=1)
-        self.ratios.append(top[:, 1:] / np.maximum(top[:, :-1], 1e-300))
-        self.blur += np.maximum(ALIKE, 4 * batch.rounding).tolist()
-        self.rounding = max(self.rounding, float(batch.rounding.max(initial=0.0)))
-        if self.expected <= ALL_PAIRS:
-            room = max(2 * TOP, POOLED // self.expected)
-            self.sizes.append(sizes[:, chosen(sizes.shape[1], room)])
-
-    def families(self) -> Iterator[Least]:
-        """After the last round."""
-        if self.ratios:
-            yield self._whole(np.concatenate(self.ratios))
-        if len(self.sizes) > 1:
-            yield self._parts()
-
-    def _whole(self, ratios: Reals) -> Least:
-        """Any two vectors whose largest sizes have the same ratios."""
-        found, blur = Least(count=1), np.array(self.blur)
-        order = np.argsort(ratios[:, 0], kind="stable")
-        order = order[blur[order] <= BLURRED]
-        for step in range(1, min(9, len(order))):
-            alike = np.abs(ratios[order[step:]] - ratios[order[:-step]]).max(1) <= blur[order[step:]]
-            for at in np.flatnonzero(alike)[:1].tolist():
-                said = self.labels.pair(
-                    int(order[at]), int(order[at + step]), "the same but for order, signs and scale"
-                )
-                found.add(np.array([COINCIDENCE]), lambda _, said=said: said, among=0)  # type: ignore[misc]
-        return found
-
-    def _parts(self) -> Least:
-        """Pairs of vectors with equal sizes, among all sizes in order."""
-        found, near = Least(), max(CLOSE, 2 * self.rounding)
-        lengths = np.array([part.shape[1] for part in self.sizes for _ in part], np.float64)
-        whose = np.repeat(np.arange(len(lengths)), lengths.astype(np.int64))
-        values = np.concatenate([part.ravel() for part in self.sizes])
-        order = np.argsort(values)
-        here = np.flatnonzero(np.diff(values[order]) <= near)
-        low, high = np.sort(np.stack([whose[order[here]], whose[order[here + 1]]]), axis=0)
-        keys, counts = np.unique((low * len(lengths) + high)[low != high], return_counts=True)
-        if not len(keys):
-            return found
-        i, j = np.divmod(keys, len(lengths))
-        expected = lengths[i] * lengths[j] * 2 * near / math.sqrt(math.pi)
-        found.add(
-            tails.poisson(counts.astype(np.float64), expected),
-            lambda at: self.labels.pair(int(i[at]), int(j[at]), f"equal in size at {counts[at]} places"),
-            among=len(lengths) * (len(lengths) - 1) // 2,
-        )
-        return found
+    return cosines, (there @ there.T).astype(np.float64)

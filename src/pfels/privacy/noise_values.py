@@ -1,4 +1,4 @@
-"""Noise number by number: how much there is of it, its law, and numbers that are zero or come again."""
+"""Noise number by number: how much there is of it, its law, and numbers that are zero."""
 
 import math
 from collections.abc import Iterator
@@ -10,13 +10,11 @@ from scipy.special import ndtr
 
 from pfels.arrays import DeviceIds, Reals
 from pfels.privacy import tails
-from pfels.privacy.noise_batch import Least, NoiseBatch, Singles, Totals, chosen, named
+from pfels.privacy.noise_batch import Least, NoiseBatch, Singles, Totals, named
 
 NEAR = 2.0**-18  # a number nearer to 0, in standard deviations, counts as zero: one in 330,000 does
 EXACT = 2.0**-20  # and under two seeds one that is nearer than this
-EQUAL = 2.0**-17  # numbers that are nearer to each other count as equal
-WORKED = 2**18  # numbers of a round that are sorted or transformed
-SORTED = 2**14  # numbers of a vector that are
+WORKED = 2**18  # numbers of a round that are sorted, transformed or counted by size
 BANDS = ((0.0, 0.25), (2.0, 3.0), (3.0, math.inf))  # of |x|
 BINS = 4096  # of the distribution function
 
@@ -220,44 +218,6 @@ class Zeros:
 
         each.add(tails.poisson(counts, expected[at]), say)
         return each
-
-
-@dataclass
-class Repeats:
-    """Do sizes come again within a vector: on a lattice, in copies of parts, or out of a small set?"""
-
-    name: str = "values"
-    vectors: Least = field(default_factory=Least)
-    counts: float = 0.0
-    expected: float = 0.0
-
-    def add(self, batch: NoiseBatch) -> None:
-        """The noise of one more round."""
-        sizes = np.sort(np.abs(_some(batch)), axis=1)
-        n, near = sizes.shape[1], np.maximum(EQUAL, 4 * batch.rounding)
-        counts = (np.diff(sizes, axis=1) <= near[:, None]).sum(1).astype(np.float64)
-        expected = n * (n - 1) * near / math.sqrt(math.pi)  # pairs, times the density of a difference of two sizes at 0
-        self.vectors.add(
-            tails.poisson(counts, expected),
-            lambda at: f"{batch.of(at)} has {counts[at]:.0f} equal sizes among {n}; {expected[at]:.0f} are expected",
-        )
-        self.counts, self.expected = self.counts + float(counts.sum()), self.expected + float(expected.sum())
-
-    def families(self) -> Iterator[Least]:
-        """After the last round."""
-        together, counts, expected = Least(), self.counts, self.expected
-        if expected:
-            together.add(
-                tails.poisson(np.array([counts]), expected),
-                lambda at: f"its vectors have {counts:,.0f} equal sizes; {expected:,.0f} are expected",
-            )
-        yield from (self.vectors, together)
-
-
-def _some(batch: NoiseBatch) -> Singles:
-    """The rows at as many places as can be sorted in a round."""
-    count, width = min(SORTED, max(16, WORKED // max(len(batch.rows), 1))), batch.rows.shape[1]
-    return batch.rows if width <= count else batch.rows[:, chosen(width, count)]
 
 
 def _times(share: float) -> str:

@@ -248,6 +248,17 @@ def test_a_tampered_log_is_refused(tmp_path: Path):
         loop.run(small(), tmp_path / "a", resume=True)
 
 
+def test_a_log_that_changes_before_its_records_are_asked_for_is_refused(tmp_path: Path):
+    """They are read late; what stands there by then must be what the run was."""
+    for result in (loop.run(small(), tmp_path / "a"), loop.run(small(), tmp_path / "a")):
+        log = tmp_path / "a" / "rounds.jsonl"
+        whole = log.read_bytes()
+        log.write_bytes(whole.replace(b'"silent": 0', b'"silent": 1', 1))
+        with pytest.raises(InputError, match=r"rounds\.jsonl: altered since the run was read"):
+            _ = result.records
+        log.write_bytes(whole)
+
+
 def test_what_a_kill_left_behind_the_checkpoint_is_cut_off(tmp_path: Path):
     loop.run(small(), tmp_path / "whole")
     interrupted(tmp_path / "a")

@@ -17,7 +17,8 @@ import pytest
 
 from pfels.config.load import stored_config
 from pfels.errors import InputError
-from pfels.experiment import loop
+from pfels.experiment import loop, secret_seed
+from pfels.experiment.code import difference
 from pfels.experiment.loaded import load_run
 from pfels.report.page import write_report
 from pfels.runtime import source_files
@@ -28,6 +29,7 @@ from pfels.studies.compare import compare
 from pfels.studies.stored_privacy import stored_privacy
 from pfels.studies.sweep import sweep
 from tests.conftest import SMALL, small
+from tests.experiment.test_directory import contents
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
 CURE = r"choose another --out, or make it anew with --fresh"
@@ -200,6 +202,51 @@ def test_what_is_made_anew_replaces_what_is_the_runs_and_nothing_else(tmp_path: 
         loop.run(small(), fresh=True)
     with pytest.raises(InputError, match="leave one of them out"):
         loop.run(small(), out, fresh=True, resume=True)
+
+
+@pytest.mark.parametrize("name", ["begun.json", secret_seed.NAME])
+def test_a_run_of_a_deployment_is_not_made_anew(tmp_path: Path, name: str):
+    """What its devices sent was charged to them; they would send and be charged again."""
+    loop.run(small(), tmp_path / "a")
+    (tmp_path / "a" / name).write_text("{}")
+    before = contents(tmp_path / "a")
+    with pytest.raises(InputError, match="a deployment's run cannot be made anew; choose another --out"):
+        loop.run(small(), tmp_path / "a", fresh=True)
+    assert contents(tmp_path / "a") == before
+
+
+CODE: Any = {
+    "role": "scheme", "name": "lab:Mine", "distribution": "lab", "version": "1.0", "files": {"lab.py": "a"},
+    "values": {"x of lab": "b"}, "unknown": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"role": "play_round"}, "made with scheme lab:Mine"),
+        ({"name": "lab:Other"}, "made with scheme lab:Mine, not lab:Other"),
+        ({"unknown": ["y of lab (a Lock)"]}, "of which y of lab (a Lock) cannot be compared"),
+        ({"files": {"lab.py": "c"}}, "lab.py differs now"),
+        ({"files": {"lab.py": "a", "more.py": "a"}}, "more.py is new"),
+        ({"files": {}}, "lab.py is gone"),
+        ({"values": {"x of lab": "c"}}, "x of lab differs now"),
+        ({"values": {}}, "x of lab is gone"),
+    ],
+)
+def test_code_differs_in_any_of_what_is_known_of_it(change: dict[str, Any], said: str):
+    assert difference([CODE], [CODE]) == ""
+    assert said in difference([CODE], [{**CODE, **change}])
+    assert difference([{**CODE, **change}], [CODE])
+    assert difference([CODE], []).startswith("made with scheme")
+    assert difference([], [CODE]).startswith("made without scheme")
+
+
+def test_a_version_tells_code_apart_where_there_is_no_file_to_tell():
+    other = {**CODE, "version": "2.0"}
+    assert difference([CODE], [other]) == "", "the same files are the same code"
+    bare, later = ({**each, "files": {}} for each in (CODE, other))
+    assert difference([bare], [later]) == "made with version 1.0 of scheme lab:Mine, not 2.0"
 
 
 def test_a_kill_between_deleting_and_beginning_leaves_a_run_that_can_begin(

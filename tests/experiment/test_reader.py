@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pfels.experiment.log import limits
 from pfels.experiment.reader import find, read
+from tests.conftest import small
 from tests.report.stored_runs import damage, finish, interrupt
 
 
@@ -47,6 +49,9 @@ def test_every_kind_of_damage_is_described_in_one_line(
     assert "\n" not in damaged.reason
 
 
+LONGEST = limits(small()).size  # bytes of a line
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -57,6 +62,10 @@ def test_every_kind_of_damage_is_described_in_one_line(
          "rounds.jsonl: holds 7 rounds of a run of 6"),
         (lambda lines: [lines[0].replace(b'"device_energy": [', b'"device_energy": [1.0, '), *lines[1:]],
          "rounds.jsonl, line 1: device_energy does not fit the cohort"),
+        (lambda lines: [re.sub(rb'"cohort": \[\d+', b'"cohort": [30', lines[0]), *lines[1:]],
+         "rounds.jsonl, line 1: cohort: must be devices from 0 to 29"),
+        (lambda lines: [lines[0], b" " * (LONGEST + 1) + lines[1], *lines[2:]],
+         f"rounds.jsonl, line 2: more than {LONGEST} bytes"),
     ],
 )  # fmt: skip
 def test_a_log_is_checked_even_where_the_checkpoint_is_gone(

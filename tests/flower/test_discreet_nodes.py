@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from flwr.app import MessageType, RecordDict
@@ -22,7 +23,7 @@ from pfels.config.load import load_config
 from pfels.config.preset_files import presets
 from pfels.config.tree import Config
 from pfels.errors import InputError
-from pfels.experiment.setup import Experiment
+from pfels.experiment.setup import Experiment, build
 from pfels.flower import limits, settings
 from pfels.flower.messages import REFUSED, Greeting, TrainRequest
 from pfels.schemes.registry import usable_schemes
@@ -182,3 +183,54 @@ def test_the_settings_of_all_presets_are_within_the_limits_of_a_node():
     for preset in presets():
         for scheme in usable_schemes():
             limits.require_settings(load_config(preset, {"scheme": scheme}))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1.001e9, -1.001e9])
+def test_a_model_of_a_node_has_its_length_and_numbers_that_models_have(bad: float):
+    theta = torch.full((7,), 1e9)
+    limits.require_model(theta, dimension=7)
+    for other in (theta[:6], torch.ones(8), theta.view(1, 7), theta.view(7, 1)):
+        with pytest.raises(InputError, match="parameters; this node has 7"):
+            limits.require_model(other, dimension=7)
+    theta[3] = bad
+    with pytest.raises(InputError, match="no number, or beyond"):
+        limits.require_model(theta, dimension=7)
+
+
+@pytest.mark.parametrize("level", [0.9e-24, 1.1e24, math.nan, math.inf])
+def test_a_round_whose_level_single_precision_does_not_hold_is_refused(level: float):
+    started = build(load_config("demo", {"scheme": "wfl-pdp"}))
+    plan = started.scheme.prepare(started.draws, 0)
+    limits.require_plan(started.scheme, plan)
+    weights = np.ones(len(plan.sending))
+    weights[-1] = level / (plan.air.beta / abs(plan.air.gains[-1]))
+    object.__setattr__(plan.air, "weights", weights)  # as no honest scheme makes it
+    with pytest.raises(InputError, match=r"^round 0: signals of length"):
+        limits.require_plan(started.scheme, plan)
+
+
+@pytest.mark.parametrize("length", [0.9e-12, 1.1e15])
+def test_a_round_whose_signals_are_too_short_or_too_long_for_single_precision_is_refused(length: float):
+    started = build(load_config("demo", {"scheme": "wfl-pdp"}))
+    plan = started.scheme.prepare(started.draws, 0)
+    object.__setattr__(plan.air, "bound", length / float((plan.air.levels / abs(plan.air.gains))[0]))
+    with pytest.raises(InputError, match=r"^round 0: signals of length"):
+        limits.require_plan(started.scheme, plan)
+
+
+@pytest.mark.parametrize(
+    ("share", "refused"), [(0.0, False), (2.0**-39, False), (2.0**-41, True), (math.nan, True), (math.inf, True)]
+)
+def test_noise_far_below_the_signal_that_it_hides_is_refused(
+    monkeypatch: pytest.MonkeyPatch, share: float, refused: bool
+):
+    """Its lattice would not hold the signal. A device may be planned to add none."""
+    started = build(load_config("demo", {"scheme": "dp-fedavg"}))
+    plan = started.scheme.prepare(started.draws, 0)
+    bound = started.scheme.setting.bound
+    monkeypatch.setattr(type(started.scheme), "noise_std", lambda self, plan, device: share * bound)
+    if not refused:
+        limits.require_plan(started.scheme, plan)
+        return
+    with pytest.raises(InputError, match=r"^round 0: noise of .* beside signals"):
+        limits.require_plan(started.scheme, plan)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pfels.flower import client_app
+from pfels.flower import client_app, sending
 from pfels.training import sgd
 from tests.flower.hostile_server import DEVICES, SCHEMES, WORLDS, Node, honest, one_round
 
@@ -80,6 +80,22 @@ def test_a_signal_that_cannot_be_sent_becomes_zeros_and_the_device_s_noise(
     plan = started.scheme.prepare(started.draws, 0)
     std = started.scheme.noise_std(plan, DEVICES[0])
     assert all(abs(float(row.std()) / std - 1) < 6 / math.sqrt(2 * len(row)) for row in rows)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_no_number_is_not_sent_whatever_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: float):
+    """Also behind all checks of what is sent, such as in the noise of a device."""
+    whole = sending.transmissions
+
+    def broken(scheme: Any, draws: Any, plan: Any, part: Any, *rest: Any, **more: Any) -> Any:
+        sent = whole(scheme, draws, plan, part, *rest, **more)
+        if bool(part.updates.any()):
+            sent.signals[0, 3] = number
+        return sent
+
+    monkeypatch.setattr(sending, "transmissions", broken)
+    rows, _, _ = one_round(tmp_path, honest(), "broken", **ALWAYS)
+    assert not rows.any()
 
 
 def test_data_that_disappear_after_the_greeting_are_no_reason_to_be_silent(tmp_path: Path):

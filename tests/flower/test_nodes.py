@@ -184,6 +184,11 @@ def test_a_node_does_no_more_than_its_part(flower: Flower, caplog: pytest.LogCap
         fields["devices"] = [device]
         with refused(caplog, f"device {device} is not on this node or was not drawn"):
             client_app.app(first, context)
-    fields["devices"], fields["digest"] = list(request.devices), "0" * 64
+    fields["devices"] = list(request.devices)
+    for device in (elsewhere, not_drawn, request.devices[0]):
+        fields["waiting"] = [device]
+        with refused(caplog, f"device {device} is not on this node or was not drawn"):
+            client_app.app(first, context)
+    fields["waiting"], fields["digest"] = list(request.waiting), "0" * 64
     with refused(caplog, "config is not the one of this run"):
         client_app.app(first, context)

@@ -99,7 +99,7 @@ def test_artificial_noise_is_priced_without_the_noise_of_the_other_devices(prese
 def test_own_noise_protects_as_much_as_the_received_sum_shows_when_all_others_add_none():
     link = link_of(load_config("demo", {"scheme": "artificial-noise", "channel.csi_error_db": 1.0}))
     plan = link.scheme.prepare(link.draws, 0)
-    air, margin = plan.require_air(), link.setting.gain_margin
+    air, margin = plan.require_air(), link.setting.cell.margin
     for place, cost in enumerate(own_noise_costs(link.scheme, plan)):
         one = np.zeros_like(air.added)
         one[place] = air.added[place]

@@ -78,6 +78,24 @@ def test_of_a_package_every_file_counts(lab: Callable[..., Any]):
     assert described(lab("pack.scheme", late_in_pack="x = 2").play) != first
 
 
+def test_compiled_files_of_a_package_count_as_its_sources_do(lab: Callable[..., Any], tmp_path: Path):
+    files, found = {"__init___in_pack": "", "scheme_in_pack": "def play(): return 1"}, []
+    for content in (b"1", b"2"):
+        (tmp_path / "pack").mkdir(exist_ok=True)
+        (tmp_path / "pack" / "fast.so").write_bytes(content)
+        found.append(described(lab("pack.scheme", **files).play)[0])
+    assert set(found[0]) == {"pack/__init__.py", "pack/fast.so", "pack/scheme.py"}
+    assert {name for name in found[0] if found[0][name] != found[1][name]} == {"pack/fast.so"}
+
+
+def test_a_file_with_the_name_of_one_of_pythons_own_modules_counts(lab: Callable[..., Any]):
+    assert "turtle" in sys.stdlib_module_names
+    files = {"scheme": "import turtle\ndef play(): return turtle.gain()", "turtle": "def gain(): return 1"}
+    first = described(lab("scheme", **files).play)
+    assert set(first[0]) == {"scheme.py", "turtle.py"}
+    assert described(lab("scheme", turtle="def gain(): return 2").play) != first
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -29,15 +29,18 @@ def demo(scheme: str, **settings):
 
 
 @pytest.mark.parametrize("scheme", AIR_SCHEMES)
-def test_the_ledger_prices_what_the_best_combination_of_all_antennas_hears(scheme: str):
-    link = link_of(demo(scheme, channel__antennas=3))
+@pytest.mark.parametrize("error_db", [0.0, 3.0])
+def test_the_ledger_prices_what_the_best_combination_of_all_antennas_hears(scheme: str, error_db: float):
+    link = link_of(demo(scheme, channel__antennas=3, channel__csi_error_db=error_db))
     for t in (0, 7):
         plan = plan_round(link.scheme, link.draws, t)
         air, who = plan.require_air(), plan.sending
         others = link.draws.other_strengths(t, who, antennas=3)
         # A longest signal x = (level/|h|)·s arrives at antenna m with norm |h_m|·‖x‖, under noise of σ₀ at each.
         longest = air.levels / np.abs(air.gains) * air.bound
-        heard = np.vstack([np.abs(air.gains), others]) * longest / link.setting.noise_std
+        # The first one may hear it stronger than the device knows; of the others it knows nothing.
+        first = np.abs(air.gains) * 10 ** (error_db / 20)
+        heard = np.vstack([first, others]) * longest / link.setting.noise_std
         np.testing.assert_allclose(plan.event.server_costs, (heard**2).sum(0), rtol=1e-12)
 
 
@@ -54,7 +57,7 @@ class Loudest(Draws):
     """The worst that can be drawn: every device at the floor, every other antenna at the strongest gain."""
 
     def gains(self, t, devices):
-        return np.full(len(devices), self.setting.cell.gain_floor, complex)
+        return np.full(len(devices), FLOOR["channel.silent_below"], complex)
 
     def other_strengths(self, t, devices, *, antennas):
         return np.full((antennas - 1, len(devices)), self.setting.cell.gain.gain_max)

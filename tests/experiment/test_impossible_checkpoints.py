@@ -71,8 +71,8 @@ def twice(notes: Any, tensors: Any) -> None:
 
 BIG = 2**62
 CHANGES = [
-    *(first("noise_multipliers", value) for value in (nan, inf, -inf, -1.0)),
-    *(first("server.mu_squared", value) for value in (nan, -1.0, inf, 0.0)),
+    *(first("noise_multipliers", value) for value in (nan, inf, -inf, -1.0, 5e-324, 1e308)),
+    *(first("server.mu_squared", value) for value in (nan, -1.0, inf, -inf, 0.0, 1.7e308)),
     *(first("server.participations", value) for value in (0, -1, 4, BIG)),
     *(first("server.ids", value) for value in (-1, 30, 29, BIG)),
     made("server.ids", lambda ids: ids.flip(0), "unsorted"),

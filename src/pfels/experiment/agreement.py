@@ -166,7 +166,7 @@ def _require_prices(said: RunPrivacy, ledger: Ledger, config: Config, require: R
     for price in priced_assumptions(mu_squared=mu_squared, delta=config.delta, over_air=True):
         known[price["name"]] = price["epsilon"]
     least, antennas = 0.0, said.get("server_by_antennas", {})
-    for m in sorted(filter(str.isdecimal, antennas), key=int):
+    for m in sorted((m for m in antennas if m.isdecimal() and len(m) < 10), key=int):
         each = antennas[m]
         exact = int(m) != config.channel.antennas or close(each, worst.epsilon, relative=ROUNDING)
         require(each is not None and exact and each >= least, "privacy.server_by_antennas", each)

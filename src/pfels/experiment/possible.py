@@ -9,11 +9,13 @@ from pfels.config.tree import Config
 from pfels.errors import InputError
 from pfels.experiment.checkpoint_file import Largest, StoredCheckpoint
 from pfels.experiment.link import model_dimension
+from pfels.privacy.checks import LARGEST_NOISE_MULTIPLIER, SMALLEST_NOISE_MULTIPLIER
 from pfels.runtime.lazy_torch import Tensor
 
 ROWS = ("theta", "velocity", "average", "memory", "decoded")  # models and what is kept of them; the rest is small
 PARAMETERS = 2**27  # of a model whose data set is the user's own: 500 MB
 DEVICES = 10**7  # in the ledger of a run that is only looked at: 560 MB
+SPENT = (1e-300, 1e200)  # μ² of a device that has sent; whoever has sent has lost something
 FILE = 2**33  # bytes of a tensor that is only looked at: half a minute
 
 
@@ -70,10 +72,13 @@ Require = Callable[[object, str, str], None]
 def _require_ledger(tensors: Mapping[str, Tensor], require: Require, *, devices: int, rounds: int) -> None:
     _require_devices(tensors["server.ids"], "server.ids", require, devices=devices)
     require(_within(tensors["server.participations"], 1, rounds), "server.participations", f"from 1 to {rounds}")
-    least = np.finfo(np.float64).smallest_subnormal  # whoever has sent has lost something
-    require(_within(tensors["server.mu_squared"], float(least), np.inf), "server.mu_squared", "numbers above 0")
+    spent = tensors["server.mu_squared"]
+    finite = _within(spent[~spent.isinf()], SPENT[0], SPENT[1]) and _within(spent, 0.0, np.inf)
+    require(finite, "server.mu_squared", "numbers above 0, or infinity where there is no noise")
     levels, counts = tensors["noise_multipliers"], tensors["noise_multiplier_rounds"]
-    require(_within(levels, 0.0, np.finfo(np.float64).max), "noise_multipliers", "finite numbers from 0 on")
+    noisy = _within(levels[levels != 0], SMALLEST_NOISE_MULTIPLIER, LARGEST_NOISE_MULTIPLIER)
+    low, high = f"{SMALLEST_NOISE_MULTIPLIER:g}", f"{LARGEST_NOISE_MULTIPLIER:g}"
+    require(noisy, "noise_multipliers", f"0, or numbers from {low} to {high}")
     require(_rising(levels), "noise_multipliers", "in rising order, each once")
     require(_within(counts, 1, rounds), "noise_multiplier_rounds", f"from 1 to {rounds}")
     require(int(counts.sum()) <= rounds, "noise_multiplier_rounds", f"at most {rounds} in all")

@@ -87,6 +87,7 @@ def test_the_tables_know_every_field():
     """A new field of a sweep's JSON must get a place in the tables, and then in this list."""
     assert set(SweepRow.__annotations__) == {
         "settings", "seeds", "rounds", "dimension", "accuracy", "loss", "energy", "subcarriers", "airtime_s", "privacy",
+        "by_seed",  # in the JSON alone
         "on_budget", "server_small_delta", "tuned",  # the last three are of compare alone
     }  # fmt: skip
     assert set(RunPrivacy.__annotations__) == {

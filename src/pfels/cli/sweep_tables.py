@@ -47,7 +47,8 @@ def _results(points: Sequence[Named], axes: Sequence[str], first: str, title: st
         )
         for each in points
     ]  # fmt: skip
-    print_table((first, *axes, "accuracy", "test loss"), cells, title=title)
+    errors = [ERRORS] * (len(points[0].row["seeds"]) > 1)
+    print_table((first, *axes, "accuracy", "test loss"), cells, title=title, notes=errors)
     used = [
         (
             each.name, scientific(each.row["energy"]), short(each.row["subcarriers"], ".3g"),
@@ -56,8 +57,7 @@ def _results(points: Sequence[Named], axes: Sequence[str], first: str, title: st
         for each in points
     ]  # fmt: skip
     columns = (first, "energy", "channel uses", "airtime", "d", "rounds")
-    several = len(points[0].row["seeds"]) > 1
-    about = [ERRORS] * several + ["energy: Σ‖x‖² in units of σ₀²; d: parameters."]
+    about = [*errors, "energy: Σ‖x‖² in units of σ₀²; d: parameters."]
     print_table(columns, used, title="What it used", notes=about)
 
 

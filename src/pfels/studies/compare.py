@@ -41,10 +41,12 @@ def compare(
 ) -> Comparison:
     """Run several schemes, all by default, over several seeds: one row per scheme, and each pair of them compared.
 
-    `base` is a preset, a TOML file or a config. With a `budget`, every scheme whose noise a budget sets is brought to
-    it for the whole training; `on_budget` of a row says whether it was. With `tuning` each scheme has the settings that
-    are best for it out of one common grid, chosen on other seeds: `tuning_of(base)` has the preset's grid. In a script,
-    a call with `jobs` above 1 belongs under `if __name__ == "__main__":`, since worker processes import the script.
+    `base` is a preset, a TOML file or a config. `schemes` are names in a list, or in one text with commas in between;
+    `seeds` are different whole numbers in a list, a range or an array. With a `budget`, every scheme whose noise a
+    budget sets is brought to it for the whole training; `on_budget` of a row says whether it was. With `tuning` each
+    scheme has the settings that are best for it out of one common grid, chosen on other seeds: `tuning_of(base)` has
+    the preset's grid. In a script, a call with `jobs` above 1 belongs under `if __name__ == "__main__":`, since worker
+    processes import the script.
 
     Finished runs are read; those of a scheme from elsewhere that was edited since are refused, and `fresh` makes all
     runs anew.

@@ -1,4 +1,4 @@
-"""Schemes whose server, plan or devices are not what they say, for audit_cheats.py to put in the place of honest ones."""
+"""Schemes whose server, plan or devices are not what they say: audit_cheats.py puts them in the place of others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -60,13 +60,14 @@ class AuditedNoise:
         """One more round; `other` is what a server with other noise made of it. False if the plays with noise and
         without it differ in more than noise."""
         heard, hushed, sent = played.noisy.received, played.quiet.received, _uploads(played)
-        if heard is None or hushed is None or sent is None or heard.shape != hushed.shape:
+        if heard is None or hushed is None or sent is None or other.noise is None or other.added is None:
             return False
-        if other.noise is None or other.added is None or len(other.noise) != len(heard):
-            return True  # the replay has rejected it
+        if not len(heard) == len(hushed) == len(other.noise) or len(sent[0]) != len(other.added):
+            return False
         noise, again = heard - hushed, torch.from_numpy(other.noise).to(heard)
         self._hear(played, other.estimate, noise)
         loud, quiet = sent
+        columns = None if other.follows else played.columns  # a coordinate that is sent for its noise has other noise
         if len(loud):
             of_devices, everybody = torch.from_numpy(other.added).to(heard), slice(0, len(loud))
             noise = noise - played.plan.arriving(loud - quiet, everybody)
@@ -74,13 +75,14 @@ class AuditedNoise:
             batch = _batch(
                 played, played.plan.training[everybody], (loud - quiet, of_devices, quiet), loud.abs().amax(1),
                 stds=self._stated(played.plan, scheme, loud), other=None if played.plan.air is None else noise,
+                columns=columns,
             )  # fmt: skip
             self._record("devices", self.setting.rounds * self.setting.cohort_size).add(batch)
         if played.plan.air is not None:
             rows, level = (noise[None], again[None], hushed[None]), heard.abs().amax(0, keepdim=True)
             batch = _batch(
                 played, np.array([RECEIVER]), rows, level,
-                stds=np.array([self.setting.noise_std]), other=played.beside.received,
+                stds=np.array([self.setting.noise_std]), other=played.beside.received, columns=columns,
             )  # fmt: skip
             self._record("receiver", self.setting.rounds).add(batch)
         return True
@@ -133,7 +135,7 @@ def _uploads(played: Played) -> tuple[Tensor, Tensor] | None:
 
 def _batch(
     played: Played, owners: DeviceIds, rows: tuple[Tensor, Tensor, Tensor], levels: Tensor, *, stds: Reals,
-    other: Tensor | None,
+    other: Tensor | None, columns: NDArray[np.int64] | None,
 ) -> NoiseBatch:  # fmt: skip
     """Noise, that of another seed, and what it hides, over the noise's standard deviation; vectors of which rounding
     leaves nothing to see are left out. `levels` are the largest numbers that were rounded."""
@@ -144,5 +146,5 @@ def _batch(
     noise, again, signals = (each.cpu()[torch.from_numpy(kept)] for each in rows)
     return NoiseBatch(
         played.round, owners[kept], (noise * scale).numpy(), (again * scale).numpy(), signals.numpy(),
-        None if other is None else other.cpu().numpy(), rounding[kept], played.columns,
+        None if other is None else other.cpu().numpy(), rounding[kept], columns,
     )  # fmt: skip

@@ -46,7 +46,8 @@ class Told(NamedTuple):
 
 class Answer(NamedTuple):
     """What a server does with it: digests of its plan and its index set, and its estimate. `failed`: why it could not.
-    `noise` is that of another seed in the received sum, and `added` what each device adds of it as it sends it."""
+    `noise` is that of another seed in the received sum, and `added` what each device adds of it as it sends it.
+    `follows`: the index set is another one for another model."""
 
     plan: str = ""
     indices: str = ""
@@ -54,6 +55,7 @@ class Answer(NamedTuple):
     failed: str = ""
     noise: Vector | None = None
     added: Vector | None = None
+    follows: bool = False
 
 
 @dataclass
@@ -86,7 +88,8 @@ class Server:
         if self.other is not None:
             noise, added = self._noise(self.other, plan, A)
             y = y + noise
-            said = said._replace(noise=noise.numpy(), added=added.numpy())
+            follows = digest(scheme.indices(self.draws, -theta.flip(0), plan.round)) != said.indices
+            said = said._replace(noise=noise.numpy(), added=added.numpy(), follows=follows)
         self._send_something_else(plan, A)
         return said._replace(estimate=self._estimate(plan, y, A).numpy())
 

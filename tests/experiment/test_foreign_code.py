@@ -43,7 +43,7 @@ def mine() -> Iterator[Callable[[float], None]]:
         shell: dict[str, Any] = {"__name__": "shell", "WflP": WflP, "GAIN": gain}
         source = "class Mine(WflP):\n    def receive(self, *given):\n        return GAIN * super().receive(*given)\n"
         exec(compile(source, "<stdin>", "exec"), shell)
-        register("mine", SchemeEntry(shell["Mine"], uses=AIR | {"training.clip"}))
+        register("mine", SchemeEntry(shell["Mine"], uses=AIR | {"clip"}))
 
     yield edit
     registry._SCHEMES.pop("mine", None)
@@ -271,7 +271,7 @@ def installed(tmp_path: Path) -> Call:
         "class Lab(WflP):\n"
         "    def receive(self, plan, y, A):\n"
         "        return lab_gains.of(y) * super().receive(plan, y, A)\n\n\n"
-        'ENTRY = SchemeEntry(Lab, uses=AIR | {"training.clip"})\n'
+        'ENTRY = SchemeEntry(Lab, uses=AIR | {"clip"})\n'
     )
     (lab / "lab_gains.py").write_text("def of(y):\n    return 1.0\n")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 1.2\n")

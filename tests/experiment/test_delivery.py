@@ -20,7 +20,7 @@ from pfels.config.load import load_config
 from pfels.data import datasets, features
 from pfels.documents.card import PrivacyCard
 from pfels.errors import InputError, RunError
-from pfels.experiment import delivery, loop
+from pfels.experiment import card_page, delivery, loop
 from pfels.experiment.card import statement
 from pfels.experiment.card_page import markdown, plain
 from pfels.experiment.deployment import Deployment
@@ -369,6 +369,23 @@ def test_no_name_on_a_card_is_mark_up(tmp_path: Path, text: str):
     assert "://" not in page
     assert shown
     assert page.isprintable() or all(line.isprintable() for line in page.splitlines())
+
+
+def test_what_any_renderer_takes_for_mark_up_or_a_link_is_written_as_a_reference():
+    """Also what the one of these tests does not know: formulas, attributes, addresses without a scheme."""
+    for character in "\\`*[]<>&|~$#@{}":
+        assert plain(f"a{character}b") == f"a&#{ord(character)};b"
+    assert plain("www.a.b WWW.c") == "www&#46;a.b WWW&#46;c"
+    assert plain("https://a/b") == "https:&#47;/a/b"
+    assert plain("_a_b_ c") == "&#95;a_b&#95; c"
+    assert plain("a\nb\x1b") == plain("a\\nb\\x1b")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "shown"), [(5.34811, "5.349"), (999.91, "1,000"), (1234.1, "1,235"), (None, "none")]
+)
+def test_a_card_rounds_epsilon_up(epsilon: float | None, shown: str):
+    assert card_page._epsilon(epsilon) == shown
 
 
 def test_the_paths_of_a_card_follow_from_that_of_its_model():

@@ -23,19 +23,19 @@ def honest(t: int, x: np.ndarray, last: np.ndarray, g: np.random.Generator) -> n
 
 def found(
     change: Change = honest, *, seed: int = 0, rounds: int = T, count: int = 1, width: int = W, again: Any = None,
-    signals: Any = None, expected: int | None = None,
+    signals: Any = None, other: Any = None, expected: int | None = None,
 ) -> dict[str, Finding]:  # fmt: skip
     """What the checks find in noise: `count` vectors per round, of the receiver if it is one, else of devices."""
     g = np.random.default_rng(seed)
     record, last = NoiseRecord(expected or rounds * count, D), np.zeros((count, width), np.float32)
     for t in range(rounds):
-        x, other, hidden = (g.standard_normal((count, width), dtype=np.float32) for _ in range(3))
+        x, seeded, hidden = (g.standard_normal((count, width), dtype=np.float32) for _ in range(3))
         x = last = np.asarray(change(t, x, last, g), np.float32)
         owners = np.array([RECEIVER]) if count == 1 else np.sort(g.choice(3 * count, count, replace=False))
         record.add(
             NoiseBatch(
-                t, owners, x, x if again == "same" else other, x * 0 + hidden if signals is None else signals(hidden),
-                g.standard_normal(width, dtype=np.float32), np.full(count, 1e-7),
+                t, owners, x, x if again == "same" else seeded, x * 0 + hidden if signals is None else signals(hidden),
+                g.standard_normal(width, dtype=np.float32) if other is None else other(), np.full(count, 1e-7),
                 np.sort(g.choice(D, width, replace=False)) if count == 1 else None,
             )
         )  # fmt: skip
@@ -175,7 +175,8 @@ def test_one_number_that_is_zero_under_two_seeds_is_rejected_and_under_one_it_is
     assert rejecting(found(one)) == set()
 
 
-def test_noise_along_what_it_hides_is_rejected():
+@pytest.mark.parametrize("what", ["what it hides", "what else was sent"])
+def test_noise_along_a_signal_is_rejected(what: str):
     kept: list[np.ndarray] = []
 
     def change(t: int, x: np.ndarray, last: np.ndarray, g: np.random.Generator) -> np.ndarray:
@@ -183,7 +184,12 @@ def test_noise_along_what_it_hides_is_rejected():
         unit = kept[0] / np.linalg.norm(kept[0])
         return x - (x * unit).sum() * unit
 
-    assert rejecting(found(change, signals=lambda hidden: kept[0])) == {"signals"}
+    heard: dict[str, Any] = (
+        {"signals": lambda hidden: kept[0]} if what == "what it hides" else {"other": lambda: kept[0][0]}
+    )
+    checks = found(change, **heard)
+    assert rejecting(checks) == {"signals"}
+    assert what in checks["signals"].saw
 
 
 def test_what_was_seen_is_said_in_words():

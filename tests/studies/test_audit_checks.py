@@ -270,6 +270,19 @@ def test_noise_that_follows_the_data_is_rejected(monkeypatch: pytest.MonkeyPatch
     assert "level" in {each["check"] for each in found["noise"] if each["rejected"]}
 
 
+@dataclass(frozen=True)
+class SaysHalf(DpFedAvg):
+    """DP-FedAvg whose devices add half of the noise that is booked, and say so."""
+
+    def noise_std(self, plan: RoundPlan, device: int) -> float:
+        return 0.5 * super().noise_std(plan, device)
+
+
+def test_noise_is_held_against_what_is_booked_whatever_devices_say(monkeypatch: pytest.MonkeyPatch):
+    found = audit_of(monkeypatch, "dp-fedavg", SaysHalf)
+    assert ("devices", "level") in {(each["noise"], each["check"]) for each in found["noise"] if each["rejected"]}
+
+
 def test_a_digest_tells_any_bit_of_a_plan():
     from pfels.experiment.setup import build
 
@@ -284,3 +297,5 @@ def test_a_digest_tells_any_bit_of_a_plan():
         replace(plan, cohort=plan.cohort[::-1].copy()),
     ]
     assert len({digest(each) for each in [plan, *others]}) == 5
+    zeros = [np.zeros(6), -np.zeros(6), np.zeros((2, 3)), np.zeros((3, 2)), np.zeros(6, np.int64), torch.zeros(6), None]
+    assert len({digest(each) for each in zeros}) == len(zeros)

@@ -1,4 +1,4 @@
-"""Schemes whose server, plan or devices are not what they say: audit_cheats.py puts them in the place of others."""
+"""Schemes whose server, plan or devices are not what they say: `audit_cheats.py` puts them in place of honest ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

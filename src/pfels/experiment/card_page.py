@@ -16,9 +16,10 @@ _MARKUP = re.compile(r"[\\`*\[\]<>&|~$#@{}]|(?<![^\W_])_|_(?![^\W_])|(?<=:)/(?=/
 
 def markdown(card: PrivacyCard) -> str:
     """The card for a reader."""
-    model, title = card["model"], plain(card["model"]["file"])
+    scheme, versions = card["scheme"], card["code"]["versions"]
+    how = {"rounds": card["rounds"], "seed": f"{card['seed']} ({'secret' if card['seed_secret'] else 'public'})"}
     parts = [
-        f"# Privacy card of {title}",
+        f"# Privacy card of {plain(card['model']['file'])}",
         f"**{plain(card['statement'])}**",
         _bullets(card["warnings"]),
         "## Privacy",
@@ -26,38 +27,41 @@ def markdown(card: PrivacyCard) -> str:
         "## Score",
         _facts(_score(card)),
         "## Model",
-        _facts(
-            {
-                "file": model["file"],
-                "checksum": model["sha256"],
-                "network": model["name"] + (f", hidden layer of {model['hidden']}" if "hidden" in model else ""),
-                "parameters": f"{model['parameters']:,}",
-                "weights": "the average of the released models" if model["averaged"] else "the last released model",
-            }
-        ),
+        _facts(_model(card)),
         "## Data",
-        _facts(
-            {
-                "data": f"{card['data']['name']}, {card['data']['title']}",
-                "devices": f"{card['data']['devices']:,}",
-                "partition": card["data"]["partition"],
-                "features": card["data"]["features"],
-                **{f"checksum of {name}": value for name, value in card["data"]["checksums"].items()},
-            }
-        ),
+        _facts(_data(card)),
         "## Scheme",
-        f"{plain(card['scheme']['name'])}: {plain(card['scheme']['about'])}",
-        _facts(
-            {"rounds": card["rounds"], "seed": f"{card['seed']} ({'secret' if card['seed_secret'] else 'public'})"}
-            | card["scheme"]["settings"]
-        ),
+        f"{plain(scheme['name'])}: {plain(scheme['about'])}",
+        _facts(how | scheme["settings"]),
         "## Audit",
         _audit(card),
         "## Code",
-        _facts(card["code"]["versions"]) if card["code"]["versions"] else "The versions were not recorded.",
+        _facts(versions) if versions else "The versions were not recorded.",
         *_foreign(card["code"].get("foreign")),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _model(card: PrivacyCard) -> dict[str, object]:
+    model = card["model"]
+    return {
+        "file": model["file"],
+        "checksum": model["sha256"],
+        "network": model["name"] + (f", hidden layer of {model['hidden']}" if "hidden" in model else ""),
+        "parameters": f"{model['parameters']:,}",
+        "weights": "the average of the released models" if model["averaged"] else "the last released model",
+    }
+
+
+def _data(card: PrivacyCard) -> dict[str, object]:
+    data = card["data"]
+    return {
+        "data": f"{data['name']}, {data['title']}",
+        "devices": f"{data['devices']:,}",
+        "partition": data["partition"],
+        "features": data["features"],
+        **{f"checksum of {name}": value for name, value in data["checksums"].items()},
+    }
 
 
 def plain(text: object) -> str:

@@ -108,7 +108,7 @@ class Variant:
             needed = beta * self.reach / amplitudes
             return float(gain.exceeds(needed).mean())
 
-        highest = float(amplitudes.max()) * gain.high / self.reach
+        highest = float(amplitudes.max()) * gain.gain_max / self.reach
         beta = best_carried_level(beta=min(self.privacy_limit, highest), carried=carried)
         return beta, carried(beta)
 

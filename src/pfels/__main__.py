@@ -7,7 +7,6 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]  # the current directory, which `python -m` puts first: nothing is imported from there
 
 from pfels.runtime.search_path import leave_out_current_directory
-from pfels.runtime.short_memory import LINE, short_of_memory, too_low_a_limit
 
 SMALL = {"--help", "--version"}  # what takes hardly any memory
 
@@ -16,7 +15,9 @@ def main() -> None:
     """Run the command."""
     leave_out_current_directory()
 
-    from pfels.runtime.signals import interrupt_once  # not before: it imports modules of Python
+    # Not before: they import modules of Python.
+    from pfels.runtime.short_memory import LINE, short_of_memory, too_low_a_limit
+    from pfels.runtime.signals import interrupt_once
 
     interrupt_once()
     if not SMALL & set(sys.argv) and (line := too_low_a_limit()):

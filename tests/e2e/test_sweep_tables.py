@@ -92,7 +92,7 @@ def test_the_tables_know_every_field():
     }  # fmt: skip
     assert set(RunPrivacy.__annotations__) == {
         "noise_multiplier_min", "claimed_epsilon", "claimed_valid", "claimed", "exact_per_round", "server",
-        "outsider", "blind_server", "assumptions", "server_by_antennas", "audited",
+        "outsider", "blind_server", "assumptions", "server_by_antennas", "audited", "data_notes",
     }  # fmt: skip
     assert set(Distribution.__annotations__) == {"min", "median", "p90", "max", "never_took_part"}
     assert {"distribution", "epsilon_at_1e-5", "participations", "why", "valid"} <= set(ServerFigure.__annotations__)

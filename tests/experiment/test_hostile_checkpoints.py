@@ -139,9 +139,9 @@ IMPOSSIBLE = [
     ("plain", tensor("server.ids", lambda x: torch.cat([x[1:2], x[1:]])), "server.ids: must be devices .* each once"),
     ("plain", tensor("server.participations", first(0)), "server.participations: must be from 1 to 3"),
     ("plain", tensor("server.participations", first(4)), "server.participations: must be from 1 to 3"),
-    ("plain", tensor("server.mu_squared", first(-1.0)), "server.mu_squared: must be numbers from 0 on"),
-    ("plain", tensor("server.mu_squared", first(float("nan"))), "server.mu_squared: must be numbers from 0 on"),
-    ("plain", tensor("noise_multipliers", first(float("inf"))), "noise_multipliers: must be finite"),
+    ("plain", tensor("server.mu_squared", first(-1.0)), "server.mu_squared: must be numbers above 0"),
+    ("plain", tensor("server.mu_squared", first(float("nan"))), "server.mu_squared: must be numbers above 0"),
+    ("plain", tensor("noise_multipliers", first(float("inf"))), "noise_multipliers: must be 0, or numbers"),
     (
         "plain",
         tensor("noise_multipliers", lambda x: x[:1].expand(len(x))),

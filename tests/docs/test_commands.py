@@ -168,6 +168,7 @@ class _ParsedError(Exception):
 
 def _parse(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a script parse its arguments, and stop it there."""
+    words = words[1:] if words[0] == "-P" else words
     path, arguments = ROOT / words[0], list(words[1:])
     if words[0] == "-m":
         inside = Path(words[1].replace(".", "/")) / "__main__.py"

@@ -29,7 +29,7 @@ class Budget:
     adversary: Adversary
 
     def __init__(self, epsilon: float, adversary: Adversary | str = Adversary.SERVER) -> None:
-        checks.require_positive("epsilon", epsilon)
+        checks.require_budget("epsilon", epsilon)
         if adversary not in list(Adversary):
             raise InputError(f"adversary = {adversary!r}: must be one of {', '.join(Adversary)}")
         object.__setattr__(self, "epsilon", epsilon)

@@ -8,6 +8,7 @@ from pfels.errors import InputError, quoted
 SMALLEST_NOISE_MULTIPLIER = 1e-12  # below this 1/z² leaves the range in which floats resolve δ
 LARGEST_NOISE_MULTIPLIER = 1e100
 SMALLEST_DELTA = 1e-300
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-20, 1e20
 
 
 def require_positive(name: str, value: float) -> None:
@@ -15,6 +16,13 @@ def require_positive(name: str, value: float) -> None:
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not (number and math.isfinite(value) and value > 0):
         raise InputError(f"{name} = {f'{value:g}' if number else quoted(value)}: must be a finite number > 0")
+
+
+def require_budget(name: str, epsilon: float) -> None:
+    """Nothing, or an InputError unless ε can be a budget: beyond these, squares and quotients are no numbers."""
+    require_positive(name, epsilon)
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise InputError(f"{name} = {epsilon:g}: must be in [{SMALLEST_EPSILON:g}, {LARGEST_EPSILON:g}]")
 
 
 def require_noise_multiplier(name: str, value: float) -> None:

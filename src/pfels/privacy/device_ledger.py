@@ -44,7 +44,7 @@ class OwnerBudget:
     delta: float
 
     def __post_init__(self) -> None:
-        checks.require_positive("budget-epsilon", self.epsilon)
+        checks.require_budget("budget-epsilon", self.epsilon)
         if not checks.SMALLEST_DELTA <= self.delta < 1:
             raise InputError(f"budget-delta = {self.delta:g}: must be in (0, 1)")
 

@@ -8,6 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from pfels.paper import reproduce as module
 from pfels.paper.reproduce import reproduce
 from pfels.report.page import write_report
 from pfels.runtime.files import number_beside
@@ -70,6 +71,30 @@ def test_a_reproduction_with_other_seeds_or_settings_is_written_beside(tmp_path:
     assert files(overrides={"rounds": 4})[0] == "table-cifar10-link-3.json"
     assert files() == ["table-cifar10-link.json", "table-cifar10-link.csv"]
     assert {name: contents(tmp_path)[name] for name in before} == before
+
+
+def test_a_reproduction_that_was_killed_between_two_files_replaces_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def again() -> None:
+        reproduce("table-cifar10", seeds=[0], overrides={"rounds": 3}, out=tmp_path)
+
+    write = module.write_atomically
+    for files in (0, 1):
+        left = [files]
+
+        def killed(path: Path, content: bytes, left: list[int] = left) -> None:
+            if not left[0]:
+                raise SystemExit
+            left[0] -= 1
+            write(path, content)
+
+        monkeypatch.setattr(module, "write_atomically", killed)
+        with pytest.raises(SystemExit):
+            again()
+    monkeypatch.setattr(module, "write_atomically", write)
+    again()
+    assert set(contents(tmp_path)) == {"table-cifar10-link.json", "table-cifar10-link.csv"}
 
 
 def test_an_audit_with_other_canaries_is_written_beside(pfels: Pfels, tmp_path: Path):

@@ -228,15 +228,15 @@ def write_files(
     if asked is not None:
         stem = stem.with_name(f"{stem.name}{number_beside(stem.parent, [stem.name], asked)}")
         document = {**document, "asked": dict(asked)}
-    suffixes = [".json", ".csv"]
+    suffixes = [".json", ".csv", *((".png", ".pdf") if kind not in NOT_DRAWN else ())]
+    files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
+    # First, since it says whose these names are: a command that was killed after it replaces its own files.
+    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
     rows = document.get("points") or [{"scheme": name, **row} for name, row in document["schemes"].items()]
     write_atomically(stem.with_suffix(".csv"), to_csv(rows, leaving_out=(*SENTENCES, *PER_SEED)))
     if kind not in NOT_DRAWN:
         from pfels.paper.pictures import draw
 
-        suffixes += [".png", ".pdf"]
         heading = [document["title"], document["command"]]
         draw(document["points"], kind, stem, heading=heading, preferred=document.get("preferred_ratio", {}))
-    files = [str(stem.with_suffix(suffix)) for suffix in suffixes]
-    write_atomically(stem.with_suffix(".json"), to_json({**document, "files": files}))
     return files

@@ -54,6 +54,8 @@ def test_it_is_reported_audited_and_priced(call: Call):
     rainy = [*TINY, *RAIN, "-s", "scheme=pfels-plus"]
     done = call("pfels", "run", "demo", *rainy, "--out", "run")
     assert done.returncode == 0, done.stderr
+    (code,) = json.loads(Path(done.cwd, "run", "environment.json").read_text())["code"]
+    assert (code["role"], code["name"], list(code["files"])) == ("effect", "pfels_rain:Rain", ["pfels_rain.py"])
     done = call("pfels", "report", "run")
     assert done.returncode == 0, done.stderr
     done = call("pfels", "audit", "demo", *rainy, "--canaries", "60", "--json")

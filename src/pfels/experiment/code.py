@@ -6,6 +6,7 @@ A model, a task or data from elsewhere would be one more line in `foreign_code`.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pfels.config.tree import Config
 from pfels.documents.run import Environment, ForeignCode
 from pfels.errors import InputError, shown
 from pfels.runtime.bytecode import sha256
@@ -17,9 +18,10 @@ MOST = 3  # files and values that a message names
 CURE = "choose another --out, or make it anew with --fresh (in Python, fresh=True)"
 
 
-def foreign_code(scheme: str, play_round: Callable[..., object] | None = None) -> list[ForeignCode]:
-    """What a run with this scheme, whose rounds `play_round` plays, takes from outside this package."""
-    found = [] if scheme in BUILT_IN else [_scheme(scheme)]
+def foreign_code(config: Config, play_round: Callable[..., object] | None = None) -> list[ForeignCode]:
+    """What a run of this config, whose rounds `play_round` plays, takes from outside this package."""
+    found = [] if config.scheme in BUILT_IN else [_scheme(config.scheme)]
+    found += [described("effect", import_name(type(each)), type(each)) for each in config.effects]
     if play_round is not None and not is_ours(play_round):
         found.append(described("play_round", import_name(play_round), play_round))
     return found

@@ -115,7 +115,7 @@ def run(
             if play_round is simulate:
                 require_memory(experiment, copies=1)
             ranks.send_start(Start(experiment.training.engine, 0, {}))
-            about = environment(experiment, deployment, foreign_code(config.scheme, play_round))
+            about = environment(experiment, deployment, foreign_code(config, play_round))
             return _play(experiment, about, None, None, watcher, play_round, deployment)
         directory = RunDirectory(out, config)
         resume = directory.discard() if fresh else resume
@@ -146,7 +146,7 @@ def _lead(  # noqa: PLR0917
     play_round: PlayRound,
     deployment: Deployment | None,
 ) -> Result:
-    config, code = directory.config, foreign_code(directory.config.scheme, play_round)
+    config, code = directory.config, foreign_code(directory.config, play_round)
     directory.require_same_code(code)
     if check(directory.path, config) and (finished := directory.finished()) is not None:
         summary, last = finished

@@ -63,8 +63,8 @@ def _document(run: StoredRun, figures: RunPrivacy, rounds: int) -> StoredPrivacy
 
 
 def _simulated(run: StoredRun) -> RunPrivacy:
-    before = [each for each in run.environment.get("code", []) if each["role"] == "scheme"]
-    if before and (other := difference(before, foreign_code(run.config.scheme))):
+    before = [each for each in run.environment.get("code", []) if each["role"] != "play_round"]
+    if before and (other := difference(before, foreign_code(run.config))):
         raise InputError(f"{run.name}: {other}; the rounds of an unfinished run are planned anew, by that code alone")
     dimension = None
     if run.config.data.name == "file":  # which may be gone, or elsewhere

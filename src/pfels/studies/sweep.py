@@ -162,13 +162,14 @@ def run_points(
     The results do not depend on `jobs`. Everything that can be wrong with a point is looked for before the first
     one starts.
     """
-    code = {name: foreign_code(name) for name in {point.config.scheme for point in points}}
+    configs = {(point.config.scheme, point.config.effects): point.config for point in points}
+    code = {key: foreign_code(config) for key, config in configs.items()}
     directories = [RunDirectory(point.path, point.config) for point in points]
     todo: dict[int, Point] = {}
     done: dict[int, Summary] = {}
     for index, (point, directory) in enumerate(zip(points, directories, strict=True)):
         if not fresh:
-            directory.require_same_code(code[point.config.scheme], derived=point.derived)
+            directory.require_same_code(code[point.config.scheme, point.config.effects], derived=point.derived)
         if not fresh and check(point.path, point.config) and (found := directory.finished()):
             done[index] = _whole(found[0], point.path)
         else:
@@ -185,7 +186,7 @@ def run_points(
     else:
         run_jobs(_run, todo, jobs=min(jobs, len(todo)), report=report)
     for directory in directories:  # one that was edited meanwhile, or is another in a worker process
-        directory.require_same_code(code[directory.config.scheme])
+        directory.require_same_code(code[directory.config.scheme, directory.config.effects])
     return [done[index] if index in done else _summary(point) for index, point in enumerate(points)]
 
 
